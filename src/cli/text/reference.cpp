@@ -99,10 +99,10 @@ std::vector<std::string> long_options(const CLI::App& verb) {
 }
 
 std::string introduction() {
-  return "ration gives any program a GPU-memory limit that holds.\n\n"
-         "  ration demo                                       see it work, without a GPU\n"
-         "  ration run --limit 4GiB -- python train.py        hold a program to 4 GiB\n"
-         "  ration ps                                         who uses what\n";
+  return "ration enforces a GPU-memory limit on any program.\n\n"
+         "  ration demo                                       see ration work, without a GPU\n"
+         "  ration run --limit 4GiB -- python train.py        limit a program to 4 GiB\n"
+         "  ration ps                                         show who uses how much memory\n";
 }
 
 std::string overview() {
@@ -184,7 +184,7 @@ std::string configuration_page() {
 }
 
 std::string overview_page() {
-  std::string out = page_head("ration", 1, "GPU-memory limits that hold, for any program");
+  std::string out = page_head("ration", 1, "enforced GPU-memory limits for any program");
   out += ".SH SYNOPSIS\n.B ration\nVERB [OPTIONS]\n.SH VERBS\n";
   for (const VerbText& verb : verb_texts())
     out += fmt::format(".TP\n.BR ration\\-{} (1)\n{}\n", verb.name, roff(verb.summary));

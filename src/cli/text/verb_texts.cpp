@@ -14,34 +14,35 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "run a program under a GPU memory limit",
        "[OPTIONS] -- PROGRAM [ARGUMENTS]",
-       "Starts a program under a limit, which the program and all processes that it starts can never exceed together. "
-       "The program needs no change and sees the limit as the size of the GPU. Output, exit code, signals, standard "
-       "input and terminal are as without ration; SIGTERM and SIGHUP also reach every process that the program "
-       "started. Without --gpu it gets the GPUs that CUDA_VISIBLE_DEVICES names, else all that --sim names, else the "
-       "one with the most room; --wait and ration fits choose in the same way. Works without root and without a "
-       "daemon.",
-       {{"ration run --limit 4GiB -- python train.py", "hold a training run to 4 GiB"},
+       "Starts a program under a limit. The program and all processes that it starts can never exceed the limit "
+       "together. The program needs no change and sees the limit as the size of the GPU. Output, exit code, "
+       "signals, standard input and terminal are as without ration; SIGTERM and SIGHUP also reach every process "
+       "that the program started. Without --gpu the program gets the GPUs in CUDA_VISIBLE_DEVICES, else all GPUs of "
+       "--sim, else the GPU with the most room; --wait and ration fits choose GPUs in the same way. Works without "
+       "root and without a daemon.",
+       {{"ration run --limit 4GiB -- python train.py", "limit a training run to 4 GiB"},
         {"ration run --limit 50% --guarantee 2GiB --gpu auto -- ./a.out",
-         "run it on the GPU with the most free memory"},
-        {"ration run --slice 0.2 -- python serve.py", "run it inside a slice made by ration split"},
+         "run a program on the GPU with the most free memory"},
+        {"ration run --slice 0.2 -- python serve.py", "run a program inside a slice made by ration split"},
         {"ration run --limit 4GiB --on-deny wait:30s -- python train.py", "wait for memory instead of failing"},
         {"ration run --retry 2 --retry-limit +25% --limit 6GiB -- python x.py",
-         "start it again with a larger limit if it fails after a denial"},
-        {"ration run --limit 6GiB --tensorboard runs -- python train.py", "show its memory in TensorBoard"},
-        {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "try it without a GPU"}}},
+         "start the program again with a larger limit if it fails after a denial"},
+        {"ration run --limit 6GiB --tensorboard runs -- python train.py", "show the program's memory in TensorBoard"},
+        {"ration run --sim=T4:16GiB --limit 3GiB -- ration-workload grab", "try a limit without a GPU"}}},
       {"inject",
        Task::kRun,
        kSim | kSocket,
        "*",
        "start a container under a GPU memory limit",
        "ENGINE [BUNDLE] [OPTIONS] [-- ARGUMENTS OF THE ENGINE]",
-       "Runs docker, podman, bwrap or apptainer with the words after --, and adds the options that put the container "
-       "under the limit. Docker and Podman get a device of the Container Device Interface (CDI), for which the daemon "
-       "must run; they also take it without this command: --device ration.sh/tenant=nlp. bwrap, apptainer and engines "
-       "without CDI get mounts, which need no daemon. compose runs docker compose with one more file, which gives the "
-       "device to every service, or only to those that --service names. oci writes what the device stands for into "
-       "config.json of a BUNDLE, for runc, crun, youki and ctr run --config; a repetition replaces what it wrote. "
-       "--dry-run prints the command, the file or the configuration.",
+       "Runs docker, podman, bwrap or apptainer with the words after --, and adds the options that put the "
+       "container under the limit. Docker and Podman get a device of the Container Device Interface (CDI), for "
+       "which the daemon must run; they also accept this device without ration inject: --device "
+       "ration.sh/tenant=nlp. bwrap, apptainer and engines without CDI get mounts, which need no daemon. compose "
+       "runs docker compose with one more file. This file adds the device to every service, or only to the services "
+       "in --service. oci writes the changes that the device stands for into config.json of a BUNDLE, for runc, "
+       "crun, youki and ctr run --config; a second run replaces these changes. --dry-run prints the command, the "
+       "file or the configuration.",
        {{"ration inject docker --limit 4GiB -- run --rm --gpus all IMAGE", "a container of at most 4 GiB"},
         {"ration inject podman --tenant nlp -- run --rm IMAGE", "a container under the limit of a tenant"},
         {"ration inject bwrap --limit 4GiB -- --bind / / --dev-bind /dev /dev -- python train.py", "a sandbox"},
@@ -54,10 +55,10 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "print configuration that puts other software under a limit",
        "KIND [NAME] [OPTIONS] [-- COMMAND]",
-       "Prints a file or a command that puts something under a limit, and a command that checks the limit. KIND says "
-       "what: a container (docker, compose), a service (systemd), all programs of a user (systemd-user), a job "
-       "(slurm), notebook servers (jupyterhub) or the instances of a model server (tf-serving, triton, vllm). NAME is "
-       "the image, the unit or the user.",
+       "Prints a file or a command that puts something under a limit, and a command that checks the limit. KIND is "
+       "what gets the limit: a container (docker, compose), a service (systemd), all programs of a user "
+       "(systemd-user), a job (slurm), notebook servers (jupyterhub) or the instances of a model server "
+       "(tf-serving, triton, vllm). NAME is the image, the unit or the user.",
        {{"ration snippet compose nlp:2 --tenant nlp", "a service of a compose file"},
         {"ration snippet systemd train.service --limit 8GiB -- /usr/bin/train --all", "a drop-in for a unit"},
         {"ration snippet systemd-user alice --limit 8GiB", "all programs that alice's user manager starts"},
@@ -70,10 +71,10 @@ const std::vector<VerbText>& verb_texts() {
        "install uninstall",
        "put notebooks under a GPU memory limit",
        "install|list|uninstall [KERNEL] [OPTIONS] [-- OPTIONS OF RATION RUN]",
-       "install makes a kernel, such as \"Python 3 \xc2\xb7 4 GiB GPU\", that JupyterLab, Notebook and VS Code offer: "
-       "each notebook that uses it is a workload under the limit. The module ration_jupyter does this in the Python "
-       "that has Jupyter. The words after -- are further options of ration run. For JupyterHub see "
-       "docs/scenarios/notebooks.md.",
+       "install makes a kernel, such as \"Python 3 \xc2\xb7 4 GiB GPU\", that JupyterLab, Notebook and VS Code "
+       "offer: each notebook that uses this kernel is a workload under the limit. The module ration_jupyter does "
+       "the work in the Python that has Jupyter. The words after -- are further options of ration run. For "
+       "JupyterHub see docs/scenarios/notebooks.md.",
        {{"ration jupyter install --limit 4GiB --user", "a kernel of at most 4 GiB"},
         {"ration jupyter install --limit 50% --user -- --on-deny wait:30s", "a kernel that waits for memory"},
         {"ration jupyter list", "the kernels that are installed"},
@@ -82,23 +83,23 @@ const std::vector<VerbText>& verb_texts() {
        Task::kLook,
        kSim | kSocket,
        "",
-       "show who uses what, once",
+       "show who uses how much memory",
        "[OPTIONS]",
        "Shows one line for each GPU, then every workload under a limit and every process without one.",
        {{"ration ps", "a table"},
         {"ration ps nlp", "one workload"},
-        {"ration ps -w --sort=-used", "refreshed every 2 s, the largest first"},
+        {"ration ps -w --sort=-used", "the table, refreshed every 2 s, the largest workload first"},
         {"ration ps -o json", "schema ration.ps/1"},
         {"ration ps --gpu 0 -o csv", "one GPU, for a spreadsheet"}}},
       {"top",
        Task::kLook,
        kSim | kSocket,
        "",
-       "show who uses what, live",
+       "show who uses how much memory, live",
        "[OPTIONS]",
-       "Shows every GPU with its tenants, every workload with its last ten minutes, and the latest events; the key ? "
-       "lists the keys. The numbers come from the daemon. Without a daemon, top reads them itself each second and "
-       "can change nothing.",
+       "Shows every GPU with its tenants, every workload with its last ten minutes, and the latest events; the key "
+       "? lists the keys. The numbers come from the daemon. Without a daemon, top itself reads the numbers each "
+       "second and can change nothing.",
        {{"ration top", "q ends it"},
         {"ration top --once", "one frame as text"},
         {"ration top --filter 'used>4GiB & denied>0'", "some of the workloads"},
@@ -109,12 +110,12 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "print a link to the daemon's dashboard",
        "[OPTIONS]",
-       "Prints a link that works once, within an hour, and gives an operator's rights to the browser that opens it. "
-       "Root, the daemon's user and members of the group ration may ask for it. Everybody else opens the daemon's "
-       "address without a token and sees the totals of each GPU; anonymous = \"all\" under [http] in ration.toml "
-       "shows more.",
+       "Prints a link that works once, within an hour. The browser that opens the link gets an operator's rights. "
+       "Root, the daemon's user and members of the group ration may ask for a link. Everybody else opens the "
+       "daemon's address without a token and sees the totals of each GPU; with anonymous = \"all\" under [http] in "
+       "ration.toml, everybody sees more.",
        {{"ration dashboard", "print the link"},
-        {"xdg-open $(ration dashboard)", "open it in a browser on this machine"}}},
+        {"xdg-open $(ration dashboard)", "open the dashboard in a browser on this machine"}}},
       {"explain",
        Task::kLook,
        kSim | kSocket,
@@ -134,8 +135,9 @@ const std::vector<VerbText>& verb_texts() {
        "explain one denial, event or wait",
        "[NUMBER | WORKLOAD]",
        "For a denial, says what was denied, to which workload, why, and what to type. For another event, says what "
-       "led to it. For a place in the queue, says what it waits for. Denials are numbered d-RUN-NUMBER, events as "
-       "ration events shows them, places in the queue q-NUMBER.",
+       "led to this event. For a place in the queue, says what the place waits for. A denial has a number like "
+       "d-RUN-NUMBER, a place in the queue has a number like q-NUMBER, and ration events prints the numbers of "
+       "events.",
        {{"ration why", "the newest denial"},
         {"ration why nlp", "the newest denial of a workload"},
         {"ration why d-17-3", "the third denial of run 17"},
@@ -147,8 +149,8 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "cut a GPU into slices",
        "[GPU] [OPTIONS]",
-       "A slice is a named, reserved share of a GPU's memory, entered with ration run --slice. Without options, "
-       "split shows the slices. Slices divide memory only; compute is still shared.",
+       "A slice is a named, reserved share of a GPU's memory. ration run --slice starts a program in a slice. "
+       "Without options, split shows the slices. Slices divide memory only; compute is still shared.",
        {{"ration split 0 --into 4", "four equal slices: 0.0 to 0.3"},
         {"ration split 0 --sizes 6GiB,6GiB,rest --names a,b,c", "slices by size"},
         {"ration split 0 --ratio 40:60", "slices by ratio"},
@@ -157,24 +159,25 @@ const std::vector<VerbText>& verb_texts() {
        Task::kPlan,
        kSim,
        "",
-       "say what would fit, from recordings or sizes; change nothing",
+       "from recordings or sizes, say what would fit; change nothing",
        "RECORDING|NAME=SIZE... [OPTIONS] [--run [-- PROGRAM [ARGUMENTS]]]",
-       "For recordings, prints the smallest limit under which each run gets all the memory that it got, and with "
-       "--limit the first request that this limit denies. A recording of tensors (made with --deep) is also tried "
-       "under other allocators. --run settles what no recording can say: it runs the program again under the limit, on "
-       "a simulated GPU. --with asks about two recorded runs on one GPU; --gpu without --with says how many copies of "
-       "the run fit on one GPU. For sizes, NAME=GUARANTEE[:LIMIT][*COUNT], prints whether these programs fit on the "
-       "GPUs, where each goes, and which limits cannot be reached because of the guarantees of others; recordings may "
-       "stand among the sizes. Without --gpu the GPUs are those of this machine, less what is promised already. A "
-       "RECORDING is a file of ration record or an allocation history (CSV). Each answer has a grade: exact (added up "
-       "from the recording), model (of an allocator, with its measured error), run (from running the program), or "
-       "unknown (with the reason). Exit code 4 if something is denied or does not fit.",
+       "For recordings, prints the smallest limit that denies no request that succeeded in the recorded run, and "
+       "with --limit the first request that this limit denies. A recording of tensors (made with --deep) is also "
+       "tried under other allocators. --run answers what no recording can answer: it runs the program again under "
+       "the limit, on a simulated GPU. --with asks about two recorded runs on one GPU; --gpu without --with says "
+       "how many copies of the run fit on one GPU. For sizes, NAME=GUARANTEE[:LIMIT][*COUNT], prints whether these "
+       "programs fit on the GPUs, on which GPU each program would run, and which limits cannot be reached because "
+       "of the guarantees of others; you can mix recordings and sizes. Without --gpu, whatif uses the GPUs of this "
+       "machine without the memory that is promised already. A RECORDING is a file of ration record or an "
+       "allocation history (CSV). Each answer has a grade: exact (added up from the recording), model (of an "
+       "allocator, with its measured error), run (from running the program), or unknown (with the reason). Exit "
+       "code 4 if something is denied or does not fit.",
        {{"ration whatif train.rec", "the smallest limit"},
-        {"ration whatif train.rec --limit 6GiB", "what a limit denies first"},
+        {"ration whatif train.rec --limit 6GiB", "the first request that a limit denies"},
         {"ration whatif history.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
         {"ration whatif train.rec --limit 6GiB --run", "the program itself under that limit, on a simulated GPU"},
         {"ration whatif serve.rec --with train.rec --gpu 12GiB", "two runs on one GPU, whenever the second starts"},
-        {"ration whatif nlp=16GiB:30GiB jup=4GiB*6 --gpu A100-40:2", "seven programs on two GPUs"},
+        {"ration whatif nlp=16GiB:30GiB jup=4GiB*6 --gpu A100-40:2", "sizes of seven programs on two GPUs"},
         {"ration whatif jup=2GiB*4 train.rec", "a recorded run beside four others on this machine"}}},
       {"set",
        Task::kShare,
@@ -185,8 +188,8 @@ const std::vector<VerbText>& verb_texts() {
        "The next allocation sees the new limit. A limit below what the workload holds takes no memory away: every "
        "further request is denied until the workload holds less than its limit.",
        {{"ration set nlp --limit 20GiB", "a new limit"},
-        {"ration set nlp --limit +1GiB", "1 GiB more than now; -1GiB takes it off again"},
-        {"ration set nlp --limit 8GiB --yes", "a limit below what it holds, without a question"},
+        {"ration set nlp --limit +1GiB", "1 GiB more than now; -1GiB means 1 GiB less"},
+        {"ration set nlp --limit 8GiB --yes", "a limit below what the workload holds, without a question"},
         {"ration set --schedule 'night=22:00-07:00:train=90%,serve=10%'", "other limits for tenants at night"}}},
       {"fits",
        Task::kPlan,
@@ -194,10 +197,10 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "check by exit code whether a size fits now",
        "SIZE|--recording RECORDING [OPTIONS]",
-       "Prints the GPUs that ration run would give a program now. Exits with 0 if the size fits on each of them, "
-       "else with 4. Without --gpu these are the GPUs that CUDA_VISIBLE_DEVICES names, else all that --sim names, "
-       "else the one with the most room. Memory that is promised to others does not count as available.",
-       {{"ration fits 12GiB && echo go", "act on it in a script"}}},
+       "Prints the GPUs that ration run would give a program now. Exits with 0 if the size fits on each of these "
+       "GPUs, else with 4. Without --gpu these are the GPUs in CUDA_VISIBLE_DEVICES, else all GPUs of --sim, else "
+       "the GPU with the most room. Memory that is promised to others does not count as available.",
+       {{"ration fits 12GiB && echo go", "a condition in a script"}}},
       {"doctor",
        Task::kMachine,
        kSim | kSocket,
@@ -216,9 +219,9 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "run the daemon in the foreground",
        "[OPTIONS]",
-       "Watches every workload, keeps the accounts, enforces guarantees, and serves the dashboard, an HTTP interface "
-       "and /metrics. Programs keep their limits when the daemon ends, and it finds them again when it starts. "
-       "rationd is the same program.",
+       "Watches every workload, keeps the accounts, enforces guarantees, and serves the dashboard, an HTTP "
+       "interface and /metrics. Programs keep their limits when the daemon ends, and the daemon finds these "
+       "programs again when it starts. rationd is the same program as ration serve.",
        {{"ration serve", "a daemon of this user or, started by root, of the machine"},
         {"ration serve --sim=A100-40:2", "a daemon of a simulated node"},
         {"ration serve --listen 127.0.0.1:0", "HTTP on any free port"}}},
@@ -228,7 +231,7 @@ const std::vector<VerbText>& verb_texts() {
        "install uninstall start stop restart",
        "run the daemon under systemd",
        "install | uninstall | start | stop | restart | status | print [OPTIONS]",
-       "Writes a hardened unit of systemd and controls it. Without root, or with --user, the unit is the user's own.",
+       "Writes and controls a hardened unit of systemd. Without root, or with --user, the unit is the user's own.",
        {{"sudo ration service install --now", "start the daemon of the machine, now and at every boot"},
         {"ration service install --user --now", "start a daemon of this user"},
         {"ration service print", "show the unit and write nothing"}}},
@@ -239,24 +242,24 @@ const std::vector<VerbText>& verb_texts() {
        "show what happened: denials, changes, alerts",
        "[OPTIONS]",
        "Prints the daemon's events, the oldest first. With -f it prints further events as they happen, and misses "
-       "none when the daemon is started again.",
+       "no event when the daemon is started again.",
        {{"ration events -f", "follow new events"},
         {"ration events --type denied,violation --tenant nlp", "events of two types, of one tenant"},
         {"ration events --since 10m", "the last ten minutes"},
-        {"ration events -f -o json", "one JSON object a line"}}},
+        {"ration events -f -o json", "one JSON object per line"}}},
       {"trim",
        Task::kShare,
        kSim | kSocket,
        "*",
        "ask workloads to give unused memory back",
        "[WORKLOAD] [OPTIONS]",
-       "Asks programs to give back memory that they hold and do not use. Pools of the driver (cuda_malloc_async of "
+       "Asks programs to give back memory that they hold but do not use. Pools of the driver (cuda_malloc_async of "
        "TensorFlow, JAX and PyTorch) give back their unused memory at the program's next call that frees memory or "
-       "waits for the GPU; ration's library gives back that of its own pool. A framework keeps its own cache: PyTorch "
-       "empties its cache when a lower limit (ration set) denies a request, and ration suspend moves everything to the "
-       "host.",
+       "waits for the GPU; ration's library gives back the unused memory of its own pool. A framework keeps its own "
+       "cache: PyTorch empties its cache when a lower limit (ration set) denies a request, and ration suspend moves "
+       "everything to the host.",
        {{"ration trim nlp", "one workload"},
-        {"ration trim --idle 30m --dry-run", "list the workloads that it would ask to give memory back"},
+        {"ration trim --idle 30m --dry-run", "list the workloads that ration would ask to give memory back"},
         {"ration trim --idle 30m", "all workloads that were idle for 30 minutes"}}},
       {"stop",
        Task::kRun,
@@ -264,11 +267,11 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "end a workload",
        "WORKLOAD [OPTIONS]",
-       "Sends SIGTERM to the processes of a workload, and SIGKILL to those that still run after the time of --grace. "
-       "Ends only programs that ration run started, and only for a user who may send them signals. Asks for "
-       "confirmation on a terminal; elsewhere it needs --yes.",
-       {{"ration stop notebook", "ask first"},
-        {"ration stop notebook --yes --grace 60s", "end it from a script, with a minute to save"},
+       "Sends SIGTERM to the processes of a workload, and SIGKILL to the processes that still run after the time of "
+       "--grace. Ends only programs that ration run started, and only for a user who may send signals to these "
+       "programs. Asks for confirmation on a terminal; without a terminal, stop needs --yes.",
+       {{"ration stop notebook", "end a workload after a question"},
+        {"ration stop notebook --yes --grace 60s", "end a workload from a script, with a minute to save its work"},
         {"ration stop notebook --dry-run", "list the processes that would end"}}},
       {"suspend",
        Task::kShare,
@@ -276,10 +279,10 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "move a workload's GPU memory to the host",
        "WORKLOAD [OPTIONS]",
-       "Moves the memory by calls of the driver (570 and newer). The program runs on until its next call of the "
-       "driver, and waits there until ration resume. Policies in ration.toml suspend idle workloads in the same way, "
-       "and resume them when they work again.",
-       {{"ration suspend notebook", "free its GPU memory for others"}}},
+       "Moves the memory with functions of the driver (570 and newer). The program continues to run until it next "
+       "calls the driver; it then waits until ration resume. Policies in ration.toml suspend idle workloads in the "
+       "same way, and resume them when they become active again.",
+       {{"ration suspend notebook", "free the workload's GPU memory for others"}}},
       {"resume",
        Task::kShare,
        kSim | kSocket,
@@ -294,11 +297,11 @@ const std::vector<VerbText>& verb_texts() {
        "close",
        "report usage and cost of any period",
        "[close MONTH] [OPTIONS]",
-       "Shows how much memory each tenant or user had, and for how long. All rows, also those of memory that was "
-       "idle, ungoverned or not watched, add up to the capacity multiplied by the recorded time; a note names the "
-       "time before the first record. A closed month never changes.",
-       {{"ration report --last", "the newest run, with notes; -o md prints a page"},
-        {"ration report --slurm 4711", "one job of Slurm"},
+       "Shows how much memory each tenant or user held, and for how long. There are also rows for memory that was "
+       "idle, ungoverned or not watched, so that all rows add up to the capacity multiplied by the recorded time. A "
+       "note says how much of the period lies before the first record. A closed month never changes.",
+       {{"ration report --last", "the newest run, with notes; with -o md, a page in Markdown"},
+        {"ration report --slurm 4711", "a job of Slurm"},
         {"ration report --by user --window lastmonth --price 0.031 -o md", "a bill"},
         {"ration report --window 2026-01 -o focus > january.csv", "a file for chargeback"},
         {"ration report close 2026-01", "seal a month"}}},
@@ -308,12 +311,12 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "write a recording in the format of another program",
        "FILE --format FORMAT [-o PATH]",
-       "Converts a recording of a workload's memory to another program's format: xspace for the page memory_profile of "
-       "TensorBoard's profile plugin; perfetto and chrome for ui.perfetto.dev; pprof for go tool pprof; memory_viz for "
-       "pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; html for any browser; csv "
-       "for spreadsheets and scripts. All of them show the same bytes as held, at every moment and at the peak. If "
-       "PATH is a folder, a file with the recording's name is written there; with xspace, PATH is the folder that "
-       "tensorboard --logdir reads.",
+       "Converts a recording of a workload's memory to another program's format: xspace for the page memory_profile "
+       "of TensorBoard's profile plugin; perfetto and chrome for ui.perfetto.dev; pprof for go tool pprof; "
+       "memory_viz for pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; html for "
+       "any browser; csv for spreadsheets and scripts. In every format, the memory that was held is the same, at "
+       "every moment and at the peak. If PATH is a folder, a file with the recording's name is written there; with "
+       "xspace, PATH is the folder that tensorboard --logdir reads.",
        {{"ration export train.rec --format xspace -o runs/", "a page of TensorBoard"},
         {"ration export train.rec --format perfetto", "a trace for ui.perfetto.dev"}}},
       {"recommend",
@@ -322,9 +325,9 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "suggest a limit for a workload",
        "WORKLOAD|RECORDING... [OPTIONS]",
-       "Suggests a limit and a guarantee from the peaks and the denied requests of past runs, with reasons, and shows "
-       "which of these runs would have been denied under it. The runs are those of a workload that the daemon has "
-       "seen, or recordings.",
+       "Suggests a limit and a guarantee from the peaks and the denied requests of past runs, with reasons, and "
+       "shows which of these runs would have been denied memory under this limit. The runs are recordings, or past "
+       "runs of a workload that the daemon has seen.",
        {{"ration recommend nlp/train", ""}, {"ration recommend monday.rec tuesday.rec", "from recordings"}}},
       {"record",
        Task::kRun,
@@ -332,26 +335,26 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "record what a program does with GPU memory",
        "-o FILE [OPTIONS] [-- PROGRAM [ARGUMENTS]]",
-       "Starts a program under a limit, or without one, as ration run does, and records every request for GPU memory "
-       "by it and by every process that it starts. The last line says what was recorded and what to type next. Without "
-       "a program, makes FILE from the parts that ration run left behind when it was killed.",
+       "Starts a program under a limit, or without one, as ration run does, and records every request for GPU "
+       "memory that the program or a process started by it makes. The last line says what was recorded and what to "
+       "type next. Without a program, makes FILE from the parts that ration run left behind when it was killed.",
        {{"ration record -o train.rec -- python train.py", "record a training run"},
-        {"ration record -o train.rec --sim=T4:16GiB -- ration-workload grow", "try it without a GPU"}}},
+        {"ration record -o train.rec --sim=T4:16GiB -- ration-workload grow", "try a recording without a GPU"}}},
       {"inspect",
        Task::kAccount,
        0,
        "",
-       "show what a recording tells about memory",
+       "show how a recorded program used memory",
        "FILE [OPTIONS]",
-       "Shows the peak of a recording that ration run --record made, and what it consisted of; blocks that were never "
-       "freed; their sizes and lifetimes; how often the program asked how much memory there is, and the answers; and "
-       "denied requests with what was held at that moment. Also reads a recording that is still being written, and one "
-       "whose program or ration run was killed. -o csv prints what was held over time or, with --at, what was held at "
-       "that time, one row for each process and use. -o html prints a page with a timeline, a flame graph of the peak "
-       "and a map by address; the page needs no network.",
+       "Shows the peak of a recording that ration run --record made, and what the peak consisted of; blocks that "
+       "were never freed; the sizes and lifetimes of blocks; how often the program asked how much memory there is, "
+       "and the answers; and denied requests with the memory that was held at that moment. Also reads a recording "
+       "that is still being written, and a recording whose program or ration run was killed. -o csv prints the "
+       "memory that was held over time or, with --at, at that time, one row for each process and use. -o html "
+       "prints a page with a timeline, a flame graph of the peak and a map by address; the page needs no network.",
        {{"ration run --limit 6GiB --record train.rec -- python train.py", "record"},
         {"ration inspect train.rec", "the peak"},
-        {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, for programs"},
+        {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, as JSON"},
         {"ration inspect before.rec --diff after.rec", "what changed from one run to another"},
         {"ration inspect train.rec -o html > train.html", "a page for a browser"}}},
       {"import",
@@ -362,8 +365,8 @@ const std::vector<VerbText>& verb_texts() {
        "FILE [-o FILE]",
        "Makes a recording from a snapshot of PyTorch's memory (torch.cuda.memory._dump_snapshot), a dump of "
        "TensorFlow's allocator (TF_BFC_MEMORY_DUMP), or an allocation history (CSV, as ration export writes it; "
-       "share/ration/traces has some). A pickle is read as data: nothing in it is executed. inspect, whatif and "
-       "export also take such a file directly.",
+       "share/ration/traces has some). A pickle is read as data: no code in the pickle is executed. inspect, whatif "
+       "and export also accept such a file directly.",
        {{"ration import memory.pickle -o train.rec", "the history of PyTorch's allocator"},
         {"ration inspect train.rec", "its peak"}}},
       {"env",
@@ -372,7 +375,7 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "print the variables that ration run would set",
        "[OPTIONS]",
-       "Prints lines for a shell on standard output; comments name the variables that stay as they are.",
+       "Prints lines for a shell on standard output; comments list the variables that are not changed.",
        {{"ration env --limit 4GiB", ""}}},
       {"sim",
        Task::kRun,
@@ -380,9 +383,8 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "put a program on the simulated GPU without a limit",
        "env [OPTIONS] [-- PROGRAM]",
-       "Prints commands for a shell. After them, programs load the simulated driver in place of NVIDIA's, and a "
-       "simulated "
-       "CUDA runtime of the version that PROGRAM's environment has.",
+       "Prints commands for a shell. After these commands, programs load the simulated driver in place of NVIDIA's, "
+       "and a simulated CUDA runtime of the version that PROGRAM's environment has.",
        {{"eval \"$(ration sim env --sim=T4:16GiB)\"", "simulate a GPU for another launcher"},
         {"ration sim env -- .venv/bin/python", "use the CUDA version of that Python"}}},
       {"config",
@@ -392,9 +394,10 @@ const std::vector<VerbText>& verb_texts() {
        "make, show and check the configuration",
        "init [FILE] | validate [FILE] | print | path | reload [OPTIONS]",
        "init writes a file that explains every key and sets none. print shows each value in use, with the file and "
-       "line that it comes from. validate lists every mistake with line and column, and exits with 2 if there is one; "
-       "with FILE it checks that file alone. path lists the files that are read. reload makes the daemon read them "
-       "again and shows what changed; a file with a mistake is rejected whole, and the old values stay.",
+       "line that set the value. validate lists every mistake with line and column, and exits with 2 if there is a "
+       "mistake; with FILE, validate checks only that file. path lists the files that are read. reload makes the "
+       "daemon read these files again and shows what changed; if a file has a mistake, the daemon rejects the whole "
+       "file and the old values stay.",
        {{"ration config init", "write a file for this user; as root, for the machine"},
         {"ration config print", "show each value and its origin"},
         {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml",
@@ -407,25 +410,25 @@ const std::vector<VerbText>& verb_texts() {
        "see ration work on simulated GPUs",
        "[OPTIONS]",
        "Starts a daemon on simulated GPUs, a dashboard on 127.0.0.1:7077 (or the next free port), and real programs "
-       "of several tenants under limits, so that denials and their reasons, changing limits and idle programs can be "
-       "seen. Needs no GPU, no root and no network, changes nothing on this machine and leaves nothing behind. Other "
-       "verbs reach it with --sim=demo; where several demos run, each prints its own name, such as --sim=demo:4711. "
-       "A scenario is a TOML file with [scenario], [[program]], [[command]], [[moment]] and the tables of "
-       "ration.toml; share/ration/scenarios has the scenarios that come with ration. The scenarios slurm and "
-       "kubernetes are programs: they use a real Slurm with two nodes or a real Kubernetes with one, as root, if "
-       "that is installed.",
+       "of several tenants under limits, so that you see denials with their reasons, changing limits and idle "
+       "programs. Needs no GPU, no root and no network, changes nothing on this machine and leaves nothing behind. "
+       "Other verbs reach the demo with --sim=demo; if several demos run, each prints its own name, such as "
+       "--sim=demo:4711. A scenario is a TOML file with [scenario], [[program]], [[command]], [[moment]] and the "
+       "tables of ration.toml; share/ration/scenarios has the scenarios that come with ration. The scenarios slurm "
+       "and kubernetes are programs: as root, they use a real Slurm with two nodes or a real Kubernetes with one "
+       "node, if Slurm or Kubernetes is installed.",
        {{"ration demo", "run until Ctrl-C"},
         {"ration demo --scenario jupyterhub --speed 2", "twelve notebooks on one GPU, twice as fast"},
         {"ration demo --scenario slurm", "jobs of a real Slurm, as root"},
         {"ration demo --for 20s | cat", "20 seconds without a terminal"},
-        {"ration set train --limit 20GiB --sim=demo", "change a limit in it from another terminal"}}},
+        {"ration set train --limit 20GiB --sim=demo", "change a limit in the demo from another terminal"}}},
       {"help",
        Task::kHelp,
        0,
        "",
        "list verbs and topics, or explain one",
        "[VERB | TOPIC | ERROR]",
-       "Explains a verb, a topic or the number of an error. Without a word, lists verbs and topics.",
+       "Explains a verb, a topic or an error. Without an argument, lists verbs and topics.",
        {{"ration help units", ""},
         {"ration help E1104", ""},
         {"ration help schema ps", "the JSON schema of ration ps -o json"}}},
@@ -443,7 +446,7 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "print a script for shell completion",
        "bash | zsh | fish",
-       "Prints a script that completes verbs, options and names in that shell.",
+       "Prints a script with which the shell completes verbs, options and names.",
        {{"ration completion bash > ~/.local/share/bash-completion/completions/ration", ""}}}};
   return all;
 }

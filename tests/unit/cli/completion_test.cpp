@@ -47,7 +47,7 @@ TEST_F(CompletionTest, TheFirstWordIsAVerbWithItsMeaning) {
   EXPECT_EQ(offered.exit_code, 0);
   for (const VerbText& verb : verb_texts()) EXPECT_TRUE(offered.has(verb.name)) << verb.name;
   EXPECT_FALSE(offered.has("candidates")) << "that one is for shells";
-  EXPECT_NE(offered.all.find("ps\tshow who uses what, once\n"), std::string::npos);
+  EXPECT_NE(offered.all.find("ps\tshow who uses how much memory\n"), std::string::npos);
 }
 
 TEST_F(CompletionTest, AfterAVerbItsOptionsAreOffered) {
