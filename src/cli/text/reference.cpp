@@ -184,7 +184,7 @@ std::string configuration_page() {
 }
 
 std::string overview_page() {
-  std::string out = page_head("ration", 1, "enforced GPU-memory limits for any program");
+  std::string out = page_head("ration", 1, "GPU-memory limits that hold, for any program");
   out += ".SH SYNOPSIS\n.B ration\nVERB [OPTIONS]\n.SH VERBS\n";
   for (const VerbText& verb : verb_texts())
     out += fmt::format(".TP\n.BR ration\\-{} (1)\n{}\n", verb.name, roff(verb.summary));
