@@ -40,55 +40,56 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
       verb, "--host-limit", request.host_limit, "SIZE",
       "limit of pinned host memory for all processes of the workload together: 8GiB, or 50% of the machine's memory");
   option(verb, "--guarantee", request.guarantee, "SIZE",
-         "memory kept for the workload; rejected if other guarantees leave too little");
+         "memory kept for the workload; rejected if other guarantees leave too little memory");
   option(verb, "--gpu", request.gpu, "GPU",
-         "index, UUID, several (0,1), all, or auto: the one with the most room. The limit holds on each GPU. "
-         "Default: CUDA_VISIBLE_DEVICES, else all that --sim names, else auto");
+         "index, UUID, several (0,1), all, or auto (the GPU with the most room). Each GPU has this limit. Default: "
+         "CUDA_VISIBLE_DEVICES, else all GPUs of --sim, else auto");
   option(verb, "--slice", request.slice, "SLICE", "run inside a slice made by ration split");
   option(verb, "-n,--name", request.name, "NAME", "name of the workload");
   option(verb, "--tenant", request.tenant, "TENANT", "tenant that is charged");
-  option(verb, "--label", request.labels, "KEY=VALUE", "note kept with the run; may be repeated")
+  option(verb, "--label", request.labels, "KEY=VALUE", "note kept with the run; can be repeated")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);  // the next word may be the program
-  option(verb, "--on-deny", request.on_deny, "ANSWER", "what a denied allocation does: fail | wait | wait:30s");
+  option(verb, "--on-deny", request.on_deny, "ANSWER", "what happens to a denied allocation: fail | wait | wait:30s");
   option(verb, "--account", request.account, "KIND",
          "memory that counts: device (everything that nvidia-smi counts) | heap (allocations only)");
   option(verb, "--managed", request.managed, "POLICY",
          "managed memory that counts: resident (the part that may be on the GPU; the rest stays on the host) | "
          "charge (all of it) | ignore (none)");
   verb->add_flag("--growth", request.growth,
-                 "make TensorFlow and JAX start small and grow, whatever their variables say");
+                 "make TensorFlow and JAX start with little memory and grow, whatever their variables say");
   verb->add_option_function<std::string>(
           "--framework-hints", [&request](const std::string& hints) { request.framework_hints = hints == "auto"; },
-          "auto: frameworks start small unless their variables are set | off")
+          "auto: frameworks start with little memory unless their variables are set | off")
       ->check(CLI::IsMember({"auto", "off"}))
       ->type_name("auto|off");
   verb->add_flag("--require-enforced", typed.require_enforced,
-                 "exit with 6 if the limit would not hold for every part of the program");
+                 "exit with 6 if the limit could not be enforced on every part of the program");
   verb->add_flag("--require-limit", typed.require_limit,
                  "exit with 6 if less than the limit is available at the start");
-  verb->add_flag("--allow-ungoverned", typed.allow_ungoverned, "start the program even if the limit would not hold it");
+  verb->add_flag("--allow-ungoverned", typed.allow_ungoverned,
+                 "start the program even if the limit could not be enforced on it");
   option(verb, "--summary", typed.summary, "KIND", "summary at the end: auto | always | never | json:FILE");
   add_sim_cuda(verb, typed.simulated_cuda);
 }
 
 CLI::Option* add_sites(CLI::App* verb, RunOptions& typed) {
   return choice(verb, "--sites", typed.record_sites, "KIND", {"native", "python"},
-                "record the calls that led to each request: native | python (native where a thread runs no Python)");
+                "record the calls that led to each request: native | python (native in threads without Python)");
 }
 
 CLI::Option* add_deep(CLI::App* verb, RunOptions& typed) {
   return verb->add_flag("--deep", typed.request.deep,
-                        "make PyTorch, TensorFlow and JAX take each tensor from the driver, so that ration whatif can "
-                        "try other allocators; slower");
+                        "make PyTorch, TensorFlow and JAX allocate each tensor from the driver, so that ration "
+                        "whatif can try other allocators; slower");
 }
 
 void add_container_limit(CLI::App* verb, admission::PlanRequest& request) {
   option(verb, "-l,--limit", request.limit, "SIZE", "limit of GPU memory: 4GiB, 512MiB, 50%");
   option(verb, "--gpu", request.gpu, "GPU", "with --limit: index or UUID");
   option(verb, "--slice", request.slice, "SLICE", "slice made by ration split");
-  option(verb, "--tenant", request.tenant, "TENANT", "tenant that is charged, and whose limit holds");
+  option(verb, "--tenant", request.tenant, "TENANT", "tenant that is charged and whose limit applies");
 }
 
 std::vector<std::string> snippet_names() {
@@ -107,7 +108,8 @@ void add_snippet(CommandLine& line) {
   word(snippet, "name", typed.name, "NAME");
   add_container_limit(snippet, typed.run.request);
   option(snippet, "--node", typed.node, "NODE",
-         "with slurm: this machine's name in Slurm; prints the lines that Slurm's configuration needs for it");
+         "with slurm: this machine's name in Slurm; prints the lines that Slurm's configuration needs for this "
+         "machine");
   option(snippet, "--instances", typed.instances, "N", "with a model server: how many instances share the limit")
       ->check(CLI::Range(1, 64));
 }
@@ -129,8 +131,8 @@ void add_inject(CommandLine& line) {
   word(inject, "bundle", typed.bundle, "BUNDLE");
   add_container_limit(inject, typed.run.request);
   inject->add_flag("--without-cdi", typed.without_cdi,
-                   "for engines without CDI: use mounts and variables in place of a device");
-  option(inject, "--service", typed.services, "SERVICE", "with compose: only this service; may be repeated")
+                   "for engines without CDI: use mounts and environment variables in place of a device");
+  option(inject, "--service", typed.services, "SERVICE", "with compose: only this service; can be repeated")
       ->expected(1)
       ->take_all();
 }
@@ -168,9 +170,10 @@ void add_run(CommandLine& line) {
   run->prefix_command();
   add_plan_options(run, typed);
   auto* wait = option(run, "--wait", typed.wait, "TIME",
-                      "wait in the daemon's queue until there is room for the limit; with a time, at most that long")
+                      "wait in the daemon's queue until there is room for the limit; with a time, wait at most that "
+                      "long")
                    ->expected(0, 1);
-  option(run, "--priority", typed.priority, "N", "with --wait: a larger number goes first")->needs(wait);
+  option(run, "--priority", typed.priority, "N", "with --wait: a run with a larger number starts first")->needs(wait);
   option(run, "--retry", typed.retries, "N",
          "start the program again up to N times, with a larger limit each time, if it fails right after a denial")
       ->check(CLI::Range(0, 100));
@@ -183,7 +186,7 @@ void add_run(CommandLine& line) {
   add_deep(run, typed)->needs(record);
   option(run, "--tensorboard", typed.tensorboard, "FOLDER",
          "write the workload's use, limit, peak and denials once a second as scalars of TensorBoard");
-  run->add_flag("--scope", typed.scope, "run the program in a control group of its own, made by systemd");
+  run->add_flag("--scope", typed.scope, "run the program in its own control group, made by systemd");
   run->add_flag("--print-env", typed.print_env, "print the variables that would be set; start nothing");
   line.add_output(run);
 
@@ -209,7 +212,7 @@ void add_workload_verbs(CommandLine& line) {
 
   auto [trim, to_trim] = line.add<TrimOptions>("trim", cli::trim);
   word(trim, "workload", to_trim.name, "WORKLOAD");
-  option(trim, "--idle", to_trim.idle, "TIME", "all workloads whose memory did not change for this long: 30m");
+  option(trim, "--idle", to_trim.idle, "TIME", "all workloads whose memory did not change during this time: 30m");
   line.add_output(trim);
 
   using OfWorkload = Result<int> (*)(const Session&, const std::string&);
@@ -225,14 +228,14 @@ void add_workload_verbs(CommandLine& line) {
     return by_hour ? schedule(session, options.schedule) : cli::set(session, options);
   });
   auto* whose = word(set, "name", typed.name, "WORKLOAD");
-  option(set, "-l,--limit", typed.limit, "SIZE", "new limit; +1GiB and -1GiB change the present one")->needs(whose);
+  option(set, "-l,--limit", typed.limit, "SIZE", "new limit; +1GiB and -1GiB change the present limit")->needs(whose);
   option(set, "--host-limit", typed.host_limit, "SIZE",
-         "new limit of pinned host memory; unlimited ends it, +1GiB and -1GiB change the present one")
+         "new limit of pinned host memory; unlimited removes the limit, +1GiB and -1GiB change the present limit")
       ->needs(whose);
-  option(set, "--guarantee", typed.guarantee, "SIZE", "new guarantee; none ends it")->needs(whose);
+  option(set, "--guarantee", typed.guarantee, "SIZE", "new guarantee; none removes the guarantee")->needs(whose);
   option(set, "--gpu", typed.gpu, "GPU", "only on this GPU")->needs(whose);
   option(set, "--schedule", typed.schedule, "'NAME=[DAYS ]FROM-TO:TENANT=SIZE,…'",
-         "limits of tenants that the daemon applies at hours of the day; NAME=off ends a schedule; without a "
+         "limits of tenants that the daemon applies at hours of the day; NAME=off removes a schedule; without a "
          "value, shows all schedules")
       ->expected(0, 1)
       ->excludes(whose);
@@ -260,14 +263,14 @@ void add_views(CommandLine& line) {
          "only rows that match: 'used>4GiB & denied>0', tenant~=nlp, governed==no, idle>30m");
   option(top, "--sort", to_show.sort, "FIELDS", "order; -used,name: the largest first, then by name");
   top->add_flag("--readonly", to_show.read_only,
-                "let no key change anything; the default for users who are no operators");
-  top->add_flag("--ascii", to_show.ascii, "draw for a terminal without UTF-8; default: by LC_ALL and LANG");
+                "ignore keys that change something; the default for users who are not operators");
+  top->add_flag("--ascii", to_show.ascii, "draw for a terminal without UTF-8; default: as LC_ALL and LANG say");
   line.add_output(top);
 
   auto [explain, of_what] = line.add<ExplainOptions>("explain", cli::explain);
   auto* part = word(explain, "target", of_what.target, "WORKLOAD");
   auto* device = option(explain, "--gpu", of_what.gpu, "GPU", "explain a whole GPU")->excludes(part);
-  option(explain, "--tenant", of_what.tenant, "TENANT", "explain a tenant, even where a workload has the same name")
+  option(explain, "--tenant", of_what.tenant, "TENANT", "explain a tenant, even if a workload has the same name")
       ->excludes(part)
       ->excludes(device);
   line.add_output(explain);
@@ -278,9 +281,11 @@ void add_views(CommandLine& line) {
 
   auto [events, of_past] = line.add<EventsOptions>("events", cli::events);
   events->add_flag("-f,--follow", of_past.follow, "print further events as they happen");
-  option(events, "--since", of_past.since, "NUMBER|TIME", "only events after this number, or no older than this: 10m");
+  option(events, "--since", of_past.since, "NUMBER|TIME",
+         "only events after this number, or from this last period: 10m");
   option(events, "-n,--lines", of_past.lines, "N", "only the newest N")->check(CLI::Range(0, 10000));
-  option(events, "--type", of_past.types, "TYPE", "only these types: denied, resized and so on")->delimiter(',');
+  option(events, "--type", of_past.types, "TYPE", "only events of these types: denied, resized and so on")
+      ->delimiter(',');
   option(events, "--tenant", of_past.tenants, "TENANT", "only events of these tenants")->delimiter(',');
   option(events, "--workload", of_past.workloads, "NAME", "only events of these workloads")->delimiter(',');
   line.add_output(events);
@@ -292,7 +297,7 @@ void add_views(CommandLine& line) {
 void add_planning(CommandLine& line) {
   auto [split, to_split] = line.add<SplitOptions>("split", cli::split);
   word(split, "gpu", to_split.gpu, "GPU");
-  option(split, "--into", to_split.into, "N", "number of equal slices");
+  option(split, "--into", to_split.into, "N", "number of slices of equal size");
   option(split, "--sizes", to_split.sizes, "SIZES", "sizes of the slices: 6GiB,6GiB,rest");
   option(split, "--ratio", to_split.ratio, "RATIO", "ratio of the slices: 40:60");
   option(split, "--names", to_split.names, "NAMES", "names of the slices: a,b,c; default: 0.0,0.1,0.2");
@@ -315,31 +320,35 @@ void add_planning(CommandLine& line) {
     return cli::whatif(session, options);
   });
   word(whatif, "recording", to_answer.recordings, "RECORDING")->required();
-  option(whatif, "-l,--limit", to_answer.limit, "SIZE", "limit to try; says which request it would have denied first");
+  option(whatif, "-l,--limit", to_answer.limit, "SIZE",
+         "limit to try; shows the first request that this limit would have denied");
   option(whatif, "--with", to_answer.with, "RECORDING",
-         "another recorded run on the same GPU; says what both need if it starts at the worst moment");
+         "another recorded run on the same GPU; shows how much memory both need if the other run starts at the worst "
+         "moment");
   option(whatif, "--gpu", to_answer.gpus, "GPUS",
-         "size or model of the GPUs: 12GiB, A100-40:2, T4:15GiB*3. Says at which starts --with fits; without --with, "
-         "how many copies or which sizes fit. Default for sizes: this machine's GPUs")
+         "size or model of the GPUs: 12GiB, A100-40:2, T4:15GiB*3. With --with, shows when the second run can "
+         "start; without --with, shows how many copies or which sizes fit. Default for sizes: this machine's GPUs")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
   option(whatif, "--allocator", to_answer.allocators, "ALLOCATOR",
          "allocator to try: pytorch, tensorflow, cuda_malloc_async, ration or none; with settings: "
-         "pytorch:max_split_size_mb:128; may be repeated")
+         "pytorch:max_split_size_mb:128; can be repeated")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
   whatif->add_flag("--run", to_answer.run,
-                   "run the recorded program, or the one after --, under the limit on a simulated GPU: that of --sim, "
-                   "else one like the recorded GPU");
+                   "run the recorded program, or the program after --, under the limit on a simulated GPU: the GPU "
+                   "of --sim, else a GPU like the recorded GPU");
   line.add_output(whatif);
 
   auto [fits, to_fit] = line.add<FitsOptions>("fits", cli::fits);
   auto* size = word(fits, "size", to_fit.size, "SIZE");
-  option(fits, "--recording", to_fit.recording, "RECORDING", "in place of the size: what this recorded run needs")
+  option(fits, "--recording", to_fit.recording, "RECORDING",
+         "in place of the size: the memory that this recorded run needs")
       ->excludes(size);
-  option(fits, "--gpu", to_fit.gpu, "GPU", "as for ration run: auto (any GPU), or all or 0,1 (each of these)");
+  option(fits, "--gpu", to_fit.gpu, "GPU",
+         "as for ration run: auto (any one GPU), all (every GPU), 0,1 (each of these two)");
   line.add_output(fits);
 }
 
@@ -355,14 +364,15 @@ void add_recordings(CommandLine& line) {
 
   auto [to_import, imported] = line.add<ImportOptions>("import", cli::import_recording);
   word(to_import, "file", imported.file, "FILE")->required();
-  option(to_import, "-o,--output", imported.out, "FILE", "the recording; default: the file's name, ending in .rec");
+  option(to_import, "-o,--output", imported.out, "FILE",
+         "the recording; default: the file's name with the ending .rec");
 
   auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);
   word(inspect, "file", typed.file, "FILE")->required();
   option(inspect, "--at", typed.at, "TIME",
-         "show what was held this long after the beginning (90s), not what was held at the peak");
+         "show what was held at this time after the start, such as 90s, instead of at the peak");
   option(inspect, "--diff", typed.other, "FILE",
-         "compare with another recording: show what that one has more of, and what less of");
+         "compare with another recording: show for which uses the other recording holds more or less memory");
   line.add_output(inspect, {"csv", "html"});
 }
 
@@ -377,17 +387,18 @@ void add_accounts(CommandLine& line) {
   });
   word(report, "action", typed.action, "ACTION")->check(CLI::IsMember({"close"}));
   word(report, "period", typed.period, "MONTH");
-  option(report, "--last", typed.workload, "WORKLOAD", "the newest run of all, or of this workload")->expected(0, 1);
+  option(report, "--last", typed.workload, "WORKLOAD", "the newest run of all workloads, or of this workload")
+      ->expected(0, 1);
   option(report, "--slurm", typed.slurm_job, "JOB",
          "one job of Slurm: the memory that it was granted, and for how long");
   option(report, "--by", typed.by, "WHAT",
-         "one row for each tenant, user, workload, label:KEY, gpu (or device) or day");
+         "make one row for each tenant, user, workload, label:KEY, gpu (or device) or day");
   option(report, "--window", typed.window, "TIME", "time to report: 24h, 7d, 2026-01, thismonth, lastmonth");
   option(report, "--basis", typed.basis, "BASIS",
          "memory that is charged: used, limit, guarantee, max(used,guarantee) or peak");
   option(report, "--price", typed.price, "PRICE", "price of one GiB for an hour, for every tenant: 0.031");
   choice(report, "--share-idle", typed.share_idle, "HOW", {"none", "even", "weighted"},
-         "how tenants pay for memory that no tenant held: none, even or weighted");
+         "how tenants share the cost of memory that no tenant held: none, even or weighted");
   choice(report, "-o,--output", line.session.output, "FORMAT", {"text", "json", "csv", "md", "focus", "opencost"},
          "text, json, csv, md, focus (FOCUS 1.2) or opencost");
 }
@@ -397,8 +408,8 @@ void add_machine_verbs(CommandLine& line) {
   doctor->add_flag("--probe", to_check.probe, "try to exceed a limit in every known way");
   doctor->add_flag("--try-suspend", to_check.try_suspend, "move the memory of a test program to the host and back");
   doctor->add_flag("--strict", to_check.strict, "count warnings as failures");
-  option(doctor, "--only", to_check.only, "CHECK", "only these checks or groups of checks")->delimiter(',');
-  option(doctor, "--skip", to_check.skip, "CHECK", "all checks but these")->delimiter(',');
+  option(doctor, "--only", to_check.only, "CHECK", "run only these checks or groups of checks")->delimiter(',');
+  option(doctor, "--skip", to_check.skip, "CHECK", "all checks except these")->delimiter(',');
   line.add_output(doctor, {"csv"});
 
   auto [config, to_configure] = line.add<ConfigOptions>("config", cli::config);
@@ -408,16 +419,18 @@ void add_machine_verbs(CommandLine& line) {
   line.add_output(config);
 
   auto [serve, to_serve] = line.add<ServeOptions>("serve", cli::serve);
-  option(serve, "--listen", to_serve.listen, "ADDRESS:PORT", "address and port for HTTP; \"\" opens none")
+  option(serve, "--listen", to_serve.listen, "ADDRESS:PORT",
+         "address and port for HTTP; with \"\", the daemon opens no port")
       ->each([&given = to_serve.listen_given](const std::string&) { given = true; });
-  option(serve, "--config", to_serve.configuration, "FILE", "configuration file in place of your own, as RATION_CONFIG")
+  option(serve, "--config", to_serve.configuration, "FILE",
+         "configuration file in place of your own, like RATION_CONFIG")
       ->each([](const std::string& file) { ::setenv("RATION_CONFIG", std::filesystem::absolute(file).c_str(), 1); });
   option(serve, "--state", to_serve.state, "FOLDER", "folder of the daemon's database");
 
   auto [service, to_control] = line.add<ServiceOptions>("service", cli::service);
   action(service, to_control.action, {"install", "uninstall", "start", "stop", "restart", "status", "print"});
-  service->add_flag("--user", to_control.user, "control this user's daemon, not the machine's");
-  service->add_flag("--now", to_control.now, "with install: start it now and at every boot");
+  service->add_flag("--user", to_control.user, "control this user's daemon, not the machine's daemon");
+  service->add_flag("--now", to_control.now, "with install: start the daemon now and at every boot");
 
   auto [demo, to_play] = line.add<DemoOptions>("demo", cli::demo);
   option(demo, "--scenario", to_play.scenario, "SCENARIO",
