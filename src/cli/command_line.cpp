@@ -58,7 +58,7 @@ std::string in_words(const CLI::ParseError& error, const CLI::App& verb) {
   }
   const auto value = what.find(": "), list = what.find(" not in {");
   if (value == std::string::npos || list == std::string::npos || list < value) return what;
-  return fmt::format("'{}' is no {}.", what.substr(value + 2, list - value - 2), taken(verb, option));
+  return fmt::format("'{}' is not a valid {}.", what.substr(value + 2, list - value - 2), taken(verb, option));
 }
 
 /// Returns the command with the word that was typed after the verb, if there is one, in the place of NAME.
@@ -149,10 +149,10 @@ void CommandLine::add_output(CLI::App* verb, const std::vector<std::string>& mor
   const std::string& last = forms.back();
   choice(verb, "-o,--output", session.output, "FORMAT", forms,
          fmt::format("{} or {}{}", fmt::join(forms.begin(), forms.end() - 1, ", "), last,
-                     last == "jsonl" ? " (one row a line)" : "")
+                     last == "jsonl" ? " (one row per line)" : "")
              .c_str());
   verb->add_flag_callback(
-      "--json", [this] { session.output = "json"; }, "short for -o json");
+      "--json", [this] { session.output = "json"; }, "the same as -o json");
   choice(verb, "--units", session.units, "UNITS", {"iec", "si", "bytes"}, "iec (GiB), si (GB) or bytes");
   choice(verb, "--color", session.colour, "WHEN", {"auto", "always", "never"}, "auto, always or never");
 }
@@ -165,7 +165,8 @@ void CommandLine::add_node_options(CLI::App* verb, unsigned takes) {
                                          "demo for the node of ration demo")
         ->expected(0, 1);
   if ((takes & kSocket) != 0)
-    option(verb, "--socket", session.socket, "PATH", "socket of the daemon; default: the usual places");
+    option(verb, "--socket", session.socket, "PATH",
+           "socket of the daemon; default: RATION_SOCKET, else the daemon's usual sockets");
 }
 
 // Sets the node that the verb is about: from the options or, where they do not name it, from the environment.
@@ -188,7 +189,7 @@ Result<void> CommandLine::check_dry_run(const CLI::App& verb) const {
   const std::string what = action != nullptr && action->count() > 0 ? action->as<std::string>() : "";
   if (changes_state(verb_text(verb.get_name()), what)) return {};
   const std::string whole = verb.get_name() + (what.empty() ? "" : " " + what);
-  return fail("E1001", fmt::format("{} changes nothing: --dry-run has no meaning.", whole), "ration " + whole, 2);
+  return fail("E1001", fmt::format("{} changes nothing, so --dry-run has no meaning.", whole), "ration " + whole, 2);
 }
 
 Error CommandLine::usage_error(const CLI::ParseError& error) const {
@@ -198,8 +199,9 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     const bool option = !name.empty() && name.front() == '-';
     if (const char* meant = meant_by(verb_habits(), name); meant != nullptr)
-      return {"E1001", fmt::format("no command '{}'.", name), with_name(meant, words.all), 2};
-    return {"E1001", fmt::format("no {} '{}'.{}", option ? "option" : "command", name, suggestion(name, names)),
+      return {"E1001", fmt::format("there is no command '{}'.", name), with_name(meant, words.all), 2};
+    return {"E1001",
+            fmt::format("there is no {} '{}'.{}", option ? "option" : "command", name, suggestion(name, names)),
             "ration help", 2};
   }
   const CLI::App& verb = *app.get_subcommand(name);

@@ -54,19 +54,19 @@ TEST_F(CommandLineTest, NothingRunsWhereAnyWordIsNotUnderstood) {
   EXPECT_EQ(outcome({"count", "--number", "many"}).substr(0, 5), "E1001");
   EXPECT_EQ(outcome({"count", "--number="}), "E1001 --number= has no value.");
   EXPECT_EQ(outcome({"count", "--number", ""}), "E1001 the word after '--number' is empty.");
-  EXPECT_EQ(outcome({"cuont"}), "E1001 no command 'cuont'.");
-  EXPECT_EQ(outcome({"explian"}), "E1001 no command 'explian'. Did you mean 'explain'?");
-  EXPECT_EQ(outcome({"--count"}), "E1001 no option '--count'.");
+  EXPECT_EQ(outcome({"cuont"}), "E1001 there is no command 'cuont'.");
+  EXPECT_EQ(outcome({"explian"}), "E1001 there is no command 'explian'. Did you mean 'explain'?");
+  EXPECT_EQ(outcome({"--count"}), "E1001 there is no option '--count'.");
   EXPECT_EQ(performed_, 0);
 }
 
 TEST_F(CommandLineTest, WhatAVerbNeedsIsNamedWithItsChoices) {
   EXPECT_EQ(outcome({"config"}), "E1001 config needs ACTION: init, print, validate, path, reload.");
-  EXPECT_EQ(outcome({"config", "set"}), "E1001 'set' is no ACTION: init, print, validate, path, reload.");
+  EXPECT_EQ(outcome({"config", "set"}), "E1001 'set' is not a valid ACTION: init, print, validate, path, reload.");
   EXPECT_EQ(outcome({"inspect"}), "E1001 inspect needs FILE.");
   EXPECT_EQ(outcome({"record"}), "E1001 record needs --out FILE.");
   EXPECT_EQ(outcome({"snippet"}).substr(0, 38), "E1001 snippet needs KIND: docker, comp");
-  EXPECT_EQ(outcome({"ps", "--color", "red"}), "E1001 'red' is no WHEN: auto, always, never.");
+  EXPECT_EQ(outcome({"ps", "--color", "red"}), "E1001 'red' is not a valid WHEN: auto, always, never.");
 }
 
 TEST_F(CommandLineTest, AWordOfAnotherToolIsAnsweredWithTheCommandThatDoesTheSame) {
@@ -95,7 +95,7 @@ TEST_F(CommandLineTest, ASizeThatNoDeviceCouldHaveIsRefusedBeforeAnyDeviceIsAske
 TEST_F(CommandLineTest, ADryRunOfWhatChangesNothingIsRefused) {
   EXPECT_EQ(outcome({"config", "init", "--dry-run", "--limit=x"}).substr(0, 5), "E1001");
   EXPECT_EQ(outcome({"service", "status", "--dry-run"}),
-            "E1001 service status changes nothing: --dry-run has no meaning.");
+            "E1001 service status changes nothing, so --dry-run has no meaning.");
 }
 
 TEST_F(CommandLineTest, WhatIsTypedOfTheNodeGoesBeforeTheEnvironment) {
