@@ -69,7 +69,7 @@ Result<int> init(const Session& session, const ConfigOptions& options) {
   if (session.format() == Format::kJson)
     session.print_json("config", {{"action", "init"}, {"path", path.string()}});
   else
-    fmt::print("{}: {}; it sets no key yet\n", path.string(), session.dry_run ? "would be written" : "written");
+    fmt::print("{}: {}; no key is set yet\n", path.string(), session.dry_run ? "would be written" : "written");
   return 0;
 }
 
@@ -152,8 +152,9 @@ Result<int> reload_configuration(const Session& session) {
     if (session.format() == Format::kJson)
       session.print_json("config", {{"action", "reload"}, {"changes", nlohmann::json::array()}});
     else
-      fmt::print("would make the daemon at {} read the configuration again: ration config print shows it\n",
-                 daemon.socket());
+      fmt::print(
+          "would make the daemon at {} read the configuration again; ration config print shows the configuration\n",
+          daemon.socket());
     return 0;
   }
   RATION_TRY(const auto answer, daemon.post("/api/v1/reload", nlohmann::json::object()));
@@ -172,7 +173,7 @@ Result<int> reload_configuration(const Session& session) {
 Result<int> config(const Session& session, const ConfigOptions& options) {
   const bool takes_file = options.action == "init" || options.action == "validate";
   if (!options.file.empty() && !takes_file)
-    return fail("E1001", fmt::format("config {} takes no file.", options.action), "ration config --help", 2);
+    return fail("E1001", fmt::format("config {} does not accept a file.", options.action), "ration config --help", 2);
   if (options.action == "init") return init(session, options);
   if (options.action == "validate") return validate(session, options);
   if (options.action == "reload") return reload_configuration(session);

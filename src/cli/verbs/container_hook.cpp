@@ -136,7 +136,7 @@ Result<int> start(const Session& session, const std::string& device, const adapt
                             container.name),
                 "ration inject podman --without-cdi --limit 4GiB -- run IMAGE", 1);
   if (const std::string why = adapters::why_not_held(container); !why.empty())
-    return fail("E1702", fmt::format("container {} would not be held to its limit: {}.", container.name, why),
+    return fail("E1702", fmt::format("the limit could not be enforced on container {}: {}.", container.name, why),
                 "Use an image with glibc 2.17 or newer: most images except alpine and busybox.", 6);
   RATION_TRY(const auto machine, session.machine());
   RATION_TRY(const auto store, session.store());
@@ -154,8 +154,8 @@ Result<int> start(const Session& session, const std::string& device, const adapt
   });
   if (has_one && !claims.empty()) return 0;  // the hook of the first claim made the book for all of them
   if (has_one)                               // the engine would mount one book over the other
-    return fail("E1706", fmt::format("container {} has two devices of ration.", container.name),
-                "Give it one: a tenant, a slice or a limit.", 2);
+    return fail("E1706", fmt::format("container {} has two of ration's devices.", container.name),
+                "Use one device: a tenant, a slice or a limit.", 2);
   options.request.name = free_name(books, container);
   options.request.labels = labels_of(container, claims);
   options.engine = container.engine;

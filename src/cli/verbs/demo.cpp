@@ -247,7 +247,8 @@ class Play {
 
 Result<int> play_program(const Session& session, const DemoOptions& options, const std::string& program) {
   if (!options.length.empty())
-    return fail("E1441", fmt::format("--for has no meaning for {}, which ends by itself.", options.scenario),
+    return fail("E1441",
+                fmt::format("--for cannot be used with {}: the length of this scenario is fixed.", options.scenario),
                 fmt::format("ration demo --scenario {}", options.scenario), 2);
   std::vector<std::string> words{program, fmt::format("--speed={:g}", options.speed)};
   if (options.keep) words.emplace_back("--keep");

@@ -16,7 +16,7 @@ Result<int> env(const Session& session, RunOptions options) {
     session.print_json("env", {{"sets", plan.sets}, {"keeps", plan.keeps}});
     return 0;
   }
-  fmt::print("# the variables that `ration run` sets for the program; the start of the run adds RATION_BOOK\n");
+  fmt::print("# the variables that `ration run` sets for the program; at the start it also sets RATION_BOOK\n");
   for (const auto& [name, value] : plan.sets) fmt::print("export {}='{}'\n", name, value);
   for (const auto& [name, value] : plan.keeps) fmt::print("# kept: {}={}\n", name, value);
   return 0;

@@ -126,8 +126,8 @@ Result<int> events(const Session& session, const EventsOptions& options) {
     if (received.name == "event" && event.is_object()) last = std::max(last, event.value("id", std::int64_t{0}));
     if (received.name == "event" && event.is_object() && wanted(options, event)) print_event(session, event);
     if (received.name == "gap")
-      fmt::print(stderr, "ration: events {} to {} are too old for -f; they are shown by: {}\n", event.value("from", 0),
-                 event.value("to", 0),
+      fmt::print(stderr, "ration: events {} to {} are too old for -f; to show these events: {}\n",
+                 event.value("from", 0), event.value("to", 0),
                  session.hint(command({"events", "--since", std::to_string(event.value("from", 1) - 1)})));
     return std::ferror(stdout) == 0;
   };

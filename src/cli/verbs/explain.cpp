@@ -97,7 +97,9 @@ void print_other_numbers() {
 }
 
 std::string gpu_text(const json& row) {
-  return row.at("gpu").is_number() ? fmt::format("GPU {}", row["gpu"].get<int>()) : "a GPU that is not here";
+  return row.at("gpu").is_number() ? fmt::format("GPU {}", row["gpu"].get<int>())
+                                   : "a GPU that is not on this "
+                                     "machine";
 }
 
 // Prints a device, with free memory below the sum.
@@ -111,7 +113,7 @@ void print_device(const Session& session, const json& document) {
   });
   const auto used = known_bytes(document, "used_bytes");
   constexpr const char* kUndetermined = "the driver does not report it";
-  fmt::print("{} {} - where {} of {} are\n", gpu_text(document), document.at("name").get<std::string>(),
+  fmt::print("{} {} - what holds {} of {}\n", gpu_text(document), document.at("name").get<std::string>(),
              session.size(used, kUndetermined), session.size(bytes_in(document, "total_bytes")));
   print_rows(session, rows, used, fmt::format("{} free", session.size(left, kUndetermined)));
 }
@@ -122,7 +124,7 @@ void print_tenant(const Session& session, const json& document) {
   for (const json& device : document.at("devices")) {
     const auto driver = known_bytes(device, "driver_bytes");
     const Bytes used = bytes_in(device, "used_bytes"), away = bytes_in(device, "suspended_bytes");
-    fmt::print("tenant {} on {} {} - where {} are\n", tenant, gpu_text(device), device.at("device").get<std::string>(),
+    fmt::print("tenant {} on {} {} - what holds {}\n", tenant, gpu_text(device), device.at("device").get<std::string>(),
                session.size(driver.value_or(used)));
     print_rows(session, device.at("rows"), driver, "");
     fmt::print("held by\n");
@@ -140,7 +142,7 @@ void print_overrun(const Session& session, const json& row, Bytes limit) {
   for (const auto& line : node::sentences(overrun, [&](Bytes bytes) { return session.size(bytes); }))
     fmt::print("  {}\n", line);
   if (const auto by = row.find("held_back_by"); by != row.end())
-    fmt::print("  its limit is held back: {}\n", by->get<std::string>());
+    fmt::print("  its limit in force is lower than the configured limit: {}\n", by->get<std::string>());
   fmt::print("  → {}\n", session.hint(row.at("fix").get<std::string>()));
 }
 
@@ -161,14 +163,14 @@ void print_account(const Session& session, const json& account) {
     }
     const auto driver = known_bytes(process, "driver_bytes");
     const Bytes held = bytes_in(process, "used_bytes");
-    fmt::print("{} on {} {} - where {} are\n", who, gpu_text(account), device, session.size(driver.value_or(held)));
+    fmt::print("{} on {} {} - what holds {}\n", who, gpu_text(account), device, session.size(driver.value_or(held)));
     print_rows(session, process.at("rows"), driver,
-               fmt::format("limit counts {} of {} (account = {})", session.size(held), session.size(limit),
-                           account.at("account").get<std::string>()));
+               fmt::format("counted against the limit: {} of {} (account = {})", session.size(held),
+                           session.size(limit), account.at("account").get<std::string>()));
   }
   if (const Bytes shared = bytes_in(account, "shared_bytes"); shared > Bytes{0} && away == Bytes{0})
     fmt::print(
-        "  of the {} that count towards its limit, {} are shared: other processes may hold them as well, and each "
+        "  of the {} that count towards its limit, {} are shared: other processes can also hold them, and each "
         "workload that holds them is charged for them\n",
         session.size(bytes_in(account, "used_bytes")), session.size(shared));
   if (const auto pinned = known_bytes(account, "host_used_bytes").value_or(Bytes{0}),
@@ -234,7 +236,8 @@ void print_ungoverned(const Session& session, const json& document, const std::s
 
 void show_process(const Session& session, const Explainer& explainer, const json& document) {
   const bool governed = document.at("governed");
-  const std::string what = fmt::format("pid {} is not governed: no limit holds for it.", document.at("pid").get<int>());
+  const std::string what =
+      fmt::format("pid {} is not governed: no limit applies to it.", document.at("pid").get<int>());
   const std::string fix = governed ? "" : governed_command(document);
   if (session.format() == Format::kJson) {
     json more = json::object();

@@ -23,7 +23,8 @@ Result<std::string> needed_by(const std::string& recording) {
   Bytes most;
   for (const trace::Answer& row : answers.rows) {
     if (row.is_bound)
-      return fail("E1812", fmt::format("{} does not say what the run needs: {}.", recording, row.judgement.reason),
+      return fail("E1812",
+                  fmt::format("{} does not show how much memory the run needs: {}.", recording, row.judgement.reason),
                   command({"whatif", recording}), 2);
     most = std::max(most, *row.smallest);
   }

@@ -71,7 +71,7 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   }
   if (topic.size() == 2 && topic[0] == "schema") return print_schema(topic[1]);
   if (topic.size() > 1)
-    return fail("E1422", fmt::format("help explains one word, and '{}' is a second.", topic[1]),
+    return fail("E1422", fmt::format("help explains one topic at a time; '{}' is a second topic.", topic[1]),
                 "ration help " + topic.front(), 2);
   const char* meant = meant_by(topic_habits(), topic.front());
   const std::string name = meant != nullptr ? meant : topic.front();
@@ -85,7 +85,7 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
     if (name != entry.name) continue;
     fmt::print("{}", entry.text);
     if (name == "schema") fmt::print("\n{}", schema_list());
-    if (is_topic) fmt::print("\nThe verb of that name: ration {} --help\n", name);
+    if (is_topic) fmt::print("\nThere is also a verb with this name: ration {} --help\n", name);
     return 0;
   }
   for (const ErrorText& error : error_texts()) {

@@ -155,7 +155,7 @@ Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const cha
   RATION_TRY(const auto asked, daemon.post(route_of(name, action), json::object()));
   if (std::string_view(action) == "resume")  // the workload may wait for room without end
     fmt::print(stderr,
-               "ration: {} returns as soon as the GPU has room (ration ps shows the queue); Ctrl-C ends only this "
+               "ration: {} resumes as soon as the GPU has room (ration ps shows the queue); Ctrl-C ends only this "
                "command\n",
                name);
   return wait_for_event(daemon, asked.at("workload"), newest, answers);
@@ -257,7 +257,7 @@ Result<std::vector<std::string>> leave_out_others(NodeClient& daemon, std::vecto
 }
 
 void show_who_would_be_asked(const Session& session, const Idler& idler) {
-  fmt::print("would ask {} (idle {}), which holds {}\n      {}", idler.name(),
+  fmt::print("would ask {} (idle {}) to give back memory; it holds {}\n      {}", idler.name(),
              format_duration(idler.idle_seconds * 1'000'000'000U), session.size(idler.used), prospect(session, idler));
 }
 
@@ -284,7 +284,9 @@ Result<int> trim(const Session& session, const TrimOptions& options) {
     if (session.format() == Format::kText) fmt::print("{}\n", event.at("text").get<std::string>());
   }
   const std::string not_yours =
-      others.empty() ? "" : fmt::format("not asked, since they belong to other users: {}", fmt::join(others, ", "));
+      others.empty()
+          ? ""
+          : fmt::format("not asked, because these workloads belong to other users: {}", fmt::join(others, ", "));
   if (session.format() == Format::kText && !others.empty()) fmt::print("{}\n", not_yours);
   if (chosen.empty() && others.empty() && session.format() == Format::kText)
     fmt::print("{} was {}idle for {}; nothing was done.\n", options.name.empty() ? "no workload" : options.name,

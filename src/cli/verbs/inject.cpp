@@ -119,7 +119,7 @@ Result<int> inject_compose(const Session& session, const InjectOptions& typed) {
 
 Result<int> inject_configuration(const Session& session, const InjectOptions& typed) {
   if (typed.bundle.empty() || !typed.run.program.empty())
-    return fail("E1710", "oci takes the folder of a bundle, or its config.json, and nothing after --.",
+    return fail("E1710", "oci needs the folder of a bundle, or its config.json, and no words after --.",
                 "ration inject oci /bundles/train --limit 4GiB", 2);
   std::error_code error;
   fs::path path = fs::canonical(typed.bundle, error);  // writes to the target of a link, and keeps the link
@@ -154,7 +154,7 @@ Result<int> inject_configuration(const Session& session, const InjectOptions& ty
 Result<int> inject(const Session& session, const InjectOptions& typed) {
   if (typed.engine == "oci") return inject_configuration(session, typed);
   if (!typed.bundle.empty())
-    return fail("E1707", fmt::format("'{}' stands before --, where only oci takes a word.", typed.bundle),
+    return fail("E1707", fmt::format("'{}' is before --, but only oci accepts a second word there.", typed.bundle),
                 "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
   if (typed.run.program.empty())
     return fail("E1402", fmt::format("the command of {} is missing after --.", typed.engine),

@@ -132,7 +132,7 @@ void print_held(const Session& session, const Held& held, const Header& header, 
   }
   const std::int64_t of_blocks = by_use[trace::Use::kBlocks];
   if (of_blocks > 0 && bytes_of(of_blocks) > Bytes{held.requested} && by_use[trace::Use::kPools] == 0)
-    fmt::print("  the blocks asked for {}; rounding up to granules took the rest\n",
+    fmt::print("  the program requested {} for its blocks; rounding up to granules added the rest\n",
                session.size(Bytes{held.requested}));
   for (std::size_t at = 0; at < std::min(kShownGroups, held.largest.size()); ++at)
     fmt::print("  {}\n", described(session, held.largest[at], header));
@@ -147,8 +147,9 @@ void print_text(const Session& session, const Inspection& found, const Header& h
              moment(found.overview.length),
              header.complete    ? ""
              : header.lost != 0 ? fmt::format(" · {} lost", header.lost)
-                                : " · it has not ended, or its end was not recorded");
-  if (header.lacks_ranges) fmt::print("NVTX ranges are not recorded: another program's library got them\n");
+                                : " · the run has not ended, or its end was not recorded");
+  if (header.lacks_ranges)
+    fmt::print("NVTX ranges are not recorded: NVTX_INJECTION64_PATH named another library, which got them instead\n");
   for (const Held& held : found.held) print_held(session, held, header, at_peak);
   std::vector<Group> unfreed;
   if (!found.overview.never_freed.empty()) {
@@ -159,10 +160,10 @@ void print_text(const Session& session, const Inspection& found, const Header& h
   if (!found.overview.sizes.empty()) {
     fmt::print("sizes\n");
     for (const trace::SizeClass& size : found.overview.sizes)
-      fmt::print(
-          "  up to {:>8}  {:>10} block{} · {}\n", session.size(Bytes{size.upto}), size.count,
-          size.count == 1 ? "" : "s",
-          size.freed == 0 ? "none was freed" : "half of those freed lived up to " + moment(size.middle_lifetime));
+      fmt::print("  up to {:>8}  {:>10} block{} · {}\n", session.size(Bytes{size.upto}), size.count,
+                 size.count == 1 ? "" : "s",
+                 size.freed == 0 ? "no block was freed"
+                                 : "half of the freed blocks lived up to " + moment(size.middle_lifetime));
   }
   for (const trace::Asking& asking : found.overview.asked)
     fmt::print("asked  {} {} time{} how much memory there is: {}{} · {}\n", trace::name_of(asking.function),

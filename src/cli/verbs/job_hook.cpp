@@ -106,7 +106,7 @@ Result<RunOptions> wanted(const std::string& job, const Facts& facts, const adap
       return fail("E1722",
                   fmt::format("job {} asks for a guarantee of {}, but its limit is {}.", job,
                               format_size(Bytes{*guarantee << 20}), format_size(share.bytes)),
-                  "Give --gpu-mem-guarantee at most --gpu-mem.", 2);
+                  "Make --gpu-mem-guarantee at most as large as --gpu-mem.", 2);
     options.request.guarantee = fmt::format("{}MiB", *guarantee);
   }
   std::vector<std::string> labels{label_of("engine", "slurm"), label_of(kSlurmJobLabel, job),
@@ -174,10 +174,12 @@ Result<int> enter(const Session& session, const std::string& job, const Facts& f
     const bool has_share = !fact(facts, "share").empty();
     if (!has_share && !fact(facts, "asked").empty() && reason.empty())
       return not_entered(job,
-                         "it asked for --gpu-mem, but Slurm granted it no share; that happens without cli_filter.lua");
+                         "the job asked for --gpu-mem, but Slurm granted no share to the job; this happens without "
+                         "cli_filter.lua");
     if (!has_share && reason.empty()) return 0;
-    return not_entered(job,
-                       reason.empty() ? "it has no book here; that happens without PrologFlags=Alloc,Contain" : reason);
+    return not_entered(job, reason.empty() ? "the job has no book on this node; this happens without "
+                                             "PrologFlags=Alloc,Contain"
+                                           : reason);
   }
   RATION_TRY(auto edits, container_edits(session, store));
   struct stat preload {};

@@ -64,9 +64,10 @@ Result<void> agree_on_gpu(const trace::Device& device, const std::string& path, 
     return {};
   }
   return fail("E1812",
-              fmt::format("{} was recorded on {} and {} on {}: what a run needs differs from one model to another.",
+              fmt::format("{} was recorded on {} and {} on {}: the memory that a run needs depends on the model of "
+                          "the GPU.",
                           gpu->path, described(gpu->device), path, described(device)),
-              command({"recommend", path}) + "   and ask about each model by itself", 2);
+              command({"recommend", path}) + "   and ask about each model separately", 2);
 }
 
 /// Adds a recorded run. Fails with E1812 if the recording does not show what the run needed, or if the run was on
@@ -79,7 +80,7 @@ Result<void> add_run(const trace::Recording& recording, const std::string& path,
                                      [](const auto& a, const auto& b) { return a.peak < b.peak; });
   if (!header.booked || header.lost > 0 || most == charges.devices.end())
     return fail("E1812",
-                fmt::format("{} does not say what the run needed{}.", path,
+                fmt::format("{} does not show how much memory the run needed{}.", path,
                             most == charges.devices.end() ? "" : ": " + trace::judge(header, *most).reason),
                 command({"whatif", path}), 2);
   const auto index = static_cast<std::size_t>(most - charges.devices.begin());

@@ -144,7 +144,7 @@ Result<int> slurm_job(NodeClient& daemon, const Session& session, const ReportOp
     return each.at("kind") == "governed" && each.at("name") == options.slurm_job;
   });
   if (row == rows.end())
-    return fail("E1723", fmt::format("nothing is recorded of job {} on this node.", options.slurm_job),
+    return fail("E1723", fmt::format("this node has no record of job {}.", options.slurm_job),
                 fmt::format("sacct -j {} -o nodelist   says where it ran", options.slurm_job), 3);
   if (session.output == "json") {
     session.print_json("slurm_job", *row, {{"source", "daemon"}});

@@ -61,12 +61,14 @@ std::optional<std::string> workload_around(const book::Store& store) {
 Result<void> refuse_nesting(const book::Store& store) {
   const auto outer = workload_around(store);
   if (!outer) return {};
-  return fail(
-      "E1414", fmt::format("this process runs under the limit of workload {} already.", *outer),
-      command({"set", *outer, "--limit", "SIZE"}) + "   changes that limit; start other workloads from outside.", 125);
+  return fail("E1414", fmt::format("this process runs under the limit of workload {} already.", *outer),
+              command({"set", *outer, "--limit", "SIZE"}) +
+                  "   changes that limit; start other workloads outside this workload.",
+              125);
 }
 
-constexpr const char* kCovered = "preload: covers every memory call of the driver API, however it is found";
+constexpr const char* kCovered =
+    "preload: covers every memory call of the driver API, however the program finds the function";
 
 void show_plan(const Session& session, const RunOptions& options, const Plan& plan,
                const machine::Enforcement& examined) {
@@ -244,8 +246,8 @@ void end_log(TensorboardLog* log) {
 void report_lost_book(const Session& session, const std::string& name, const std::string& path, BookStatus status) {
   session.print_finding(
       "E1451",
-      fmt::format("the book of {} was {} while it ran: {}. Processes that it started after that got no GPU memory, and "
-                  "what it held is not known.",
+      fmt::format("the book of {} was {} while the workload ran: {}. Processes that the workload started later got "
+                  "no GPU memory, and the memory that it held is not known.",
                   name, status == BookStatus::kMissing ? "removed" : "replaced or damaged", path),
       path.starts_with("/run/user/") ? "loginctl enable-linger   keeps that folder after the last logout"
                                      : "export RATION_RUNTIME_DIR=<a folder that nothing cleans>");
@@ -277,8 +279,8 @@ void explain_start_failure(const Session& session, const std::string& program, i
   };
   if (error == ENOENT && program == "nvidia-smi")
     return print("E1419", "was not found",
-                 "It is NVIDIA's: apt install nvidia-smi (Debian, component non-free) or nvidia-utils-RELEASE "
-                 "(Ubuntu). With --sim it needs no driver");
+                 "NVIDIA provides this program: apt install nvidia-smi (Debian, component non-free) or "
+                 "nvidia-utils-RELEASE (Ubuntu). With --sim the program needs no driver");
   if (error == ENOENT) return print("E1419", "was not found", "Give its path, or check PATH: command -v " + word);
   if (error == EACCES && program.ends_with(".py"))
     return print("E1401", "is not executable",

@@ -84,8 +84,8 @@ Result<int> systemctl(const Session& session, bool user, std::vector<std::string
     fmt::print("{}", output.text);
     return 0;
   }
-  return fail("E1427", fmt::format("no systemd of this {} runs here.", user ? "user" : "machine"),
-              "ration serve   runs it in the foreground", 1);
+  return fail("E1427", fmt::format("systemd does not run here for this {}.", user ? "user" : "machine"),
+              "ration serve   runs the daemon in the foreground", 1);
 }
 
 Result<void> write_unit(const Session& session, const std::string& path, const std::string& text) {

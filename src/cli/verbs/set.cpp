@@ -68,7 +68,7 @@ void show(const Session& session, const SetOptions& options, const nlohmann::jso
     if (!options.limit.empty()) {
       fmt::print("{}", changed("limit", "old_limit_bytes", "limit_bytes"));
       if (row.contains("held_back_by"))
-        fmt::print(" It may hold {} now: {}.\n", session.size(bytes_in(row, "effective_limit_bytes")),
+        fmt::print(" The limit in force is {} now: {}.\n", session.size(bytes_in(row, "effective_limit_bytes")),
                    row["held_back_by"].get<std::string>());
       else
         fmt::print("{}\n", reach(session, row));

@@ -31,7 +31,7 @@ Result<std::vector<admission::Slice>> named(const machine::Device& device, const
   std::vector<admission::Slice> slices;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     if (!config::is_name(names[i]) || std::count(names.begin(), names.end(), names[i]) > 1) {
-      return fail("E1607", fmt::format("'{}' is no name for a slice, or is given twice.", printable(names[i])),
+      return fail("E1607", fmt::format("'{}' is not a valid name for a slice, or is used twice.", printable(names[i])),
                   "Use up to 59 letters without spaces, slashes, double quotes or commas.", 2);
     }
     slices.push_back({names[i], device.uuid, shares[i]});
@@ -104,7 +104,7 @@ void show(const Session& session, const machine::Machine& machine, const book::S
           {"uuid", slice.uuid},
           {"limit_bytes", slice.size.count()},
           {"workload", inside == nullptr ? nlohmann::json(nullptr) : nlohmann::json(inside->contents.name)}};
-      if (inside == nullptr) row["workload_na"] = "no workload is in it";
+      if (inside == nullptr) row["workload_na"] = "no workload is in the slice";
       rows.push_back(row);
     }
     session.print_json("split", rows);
@@ -191,7 +191,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
       return fail("E1604",
                   fmt::format("slice {} is in use by {} (pid {}).", slice.name, inside->contents.name,
                               inside->contents.creator.pid),
-                  "Wait for its end: ration ps", 4);
+                  "Wait until the workload ends: ration ps", 4);
     }
   }
   std::vector<admission::Slice> slices;
@@ -207,7 +207,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     others.add_workload("others", promised);
     if (const auto good = others.can_add(device, "slices", needed); needed > slices_now && !good) {
       Error error = good.error();
-      error.fix = fmt::format("Cut slices that take at most {} in all, or end a workload: ration ps",
+      error.fix = fmt::format("Cut slices of at most {} in total, or end a workload: ration ps",
                               session.size(device.total - std::min(device.total, promised)));
       return tl::unexpected(std::move(error));
     }

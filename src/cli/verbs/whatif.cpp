@@ -128,7 +128,7 @@ std::string to_text(const Session& session, const trace::DeniedRequest& denied) 
 
 std::string outcome(const Session& session, const trace::Answer& row) {
   if (row.denied) return to_text(session, *row.denied);
-  return row.is_bound ? "not denied so far as known" : "fits";
+  return row.is_bound ? "not denied, as far as known" : "fits";
 }
 
 /// Returns how the program itself ended: `ended with 1, denied at 4.2s: 512 MiB on top of 5.6 GiB`.
@@ -187,13 +187,14 @@ Result<std::optional<SideBySide>> ask_together(const Session& session, const Wha
                                                const std::vector<Opened>& all) {
   if (options.with.empty() && options.gpus.empty()) return std::nullopt;
   if (all.size() > 1)
-    return fail("E1814", "--with and --gpu ask about one recording, and several are given.",
+    return fail("E1814", "--with and --gpu accept only one recording, but several were given.",
                 "ration whatif FILE --with OTHER --gpu 12GiB", 2);
   std::optional<Bytes> size;
   if (!options.gpus.empty()) {
     RATION_TRY(const auto gpus, trace::parse_gpus(fmt::format("{}", fmt::join(options.gpus, ","))));
     if (gpus.size() > 1)
-      return fail("E1814", "--gpu takes the size of one GPU here, and several are given.", "--gpu 12GiB", 2);
+      return fail("E1814", "for a recording, --gpu accepts the size of one GPU, but several were given.", "--gpu 12GiB",
+                  2);
     size = gpus.front().usable;
   }
   std::unique_ptr<trace::Recording> other;
@@ -208,13 +209,13 @@ Result<std::optional<SideBySide>> ask_together(const Session& session, const Wha
 Result<int> whatif(const Session& session, const WhatIfOptions& options) {
   if (std::any_of(options.recordings.begin(), options.recordings.end(), is_size)) {
     if (!options.with.empty() || !options.limit.empty() || options.run)
-      return fail("E1814", "--with, --limit and --run ask about recordings, not about sizes.",
+      return fail("E1814", "--with, --limit and --run accept recordings, not sizes.",
                   "ration whatif NAME=16GiB OTHER=4GiB*6 --gpu A100-40", 2);
     return whatif_fits(session, options.recordings, options.gpus);
   }
   if (!options.program.empty() && !options.run)
-    return fail("E1814", "a program after -- has a meaning with --run only.",
-                "ration whatif FILE --limit 4GiB --run -- python train.py", 2);
+    return fail("E1814", "a program after -- needs --run.", "ration whatif FILE --limit 4GiB --run -- python train.py",
+                2);
   std::vector<Opened> all;
   for (const std::string& path : options.recordings) {
     RATION_TRY(auto opened, open(session, path, options));

@@ -57,13 +57,14 @@ Result<std::vector<trace::SizedProgram>> programs_of(const std::vector<std::stri
     const auto same = [&](const trace::SizedProgram& other) { return other.name == program.name; };
     if (std::any_of(programs.begin(), programs.end(), same))
       return fail("E1307", fmt::format("{} is given twice.", program.name),
-                  fmt::format("ration whatif {}=4GiB*6   asks about several of the same size", program.name), 2);
+                  fmt::format("ration whatif {}=4GiB*6   asks about several programs of the same size", program.name),
+                  2);
     instances += static_cast<std::size_t>(program.count);
     programs.push_back(std::move(program));
   }
   if (instances * gpus.size() > kMostPlaces)
     return fail("E1307", fmt::format("{} programs on {} GPUs are too many to place.", instances, gpus.size()),
-                "ask about fewer at once", 2);
+                "ask about fewer programs at once", 2);
   return programs;
 }
 
@@ -103,7 +104,7 @@ void show(const Session& session, const trace::Fitting& fitting) {
                names_of(session, fitting.gpus[gpu].programs), session.size(fitting.gpus[gpu].spare));
   if (!fitting.fits) return;
   for (const auto& limit : fitting.unreachable)
-    fmt::print("note  {} cannot reach its limit of {} beside the others on its GPU ({} at most).\n", limit.name,
+    fmt::print("note  {} cannot reach its limit of {} beside the other programs on its GPU ({} at most).\n", limit.name,
                session.size(limit.limit), session.size(limit.reachable));
 }
 
@@ -156,8 +157,9 @@ Result<int> whatif_fits(const Session& session, const std::vector<std::string>& 
   return fail("E1306",
               fmt::format("no room for {}: {} needed, {} available.", names_of(session, fitting.left_over),
                           session.size(fitting.needed), session.size(fitting.available)),
-              fitting.more_gpus > 0 ? fmt::format("{} more of the largest GPU would be enough.", fitting.more_gpus)
-                                    : "Use larger GPUs or fewer programs: no number of these GPUs is enough.",
+              fitting.more_gpus > 0
+                  ? fmt::format("Add GPUs like the largest one: {} would be enough.", fitting.more_gpus)
+                  : "Use larger GPUs or fewer programs: no number of these GPUs is enough.",
               4);
 }
 

@@ -68,7 +68,7 @@ Result<RealRun> run_really(const Session& session, const WhatIfOptions& options,
                 "ration whatif FILE --limit 4GiB --run --sim=T4", 2);
   const std::string place = options.program.empty() ? header.folder : std::string(".");
   if (::access(place.c_str(), X_OK) != 0)
-    return fail("E1817", fmt::format("the program was recorded in {}, which is not there.", place),
+    return fail("E1817", fmt::format("the program was recorded in {}, which does not exist here.", place),
                 "ration whatif FILE --limit 4GiB --run -- python train.py", 2);
   const Folder folder;
   if (folder.path().empty())

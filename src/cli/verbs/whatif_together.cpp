@@ -85,8 +85,9 @@ void ask_together(const Session& session, const trace::Curve& first, const trace
       worst == Bytes{0} ? std::vector<trace::Starts>{} : trace::starts_over(first, second, worst - Bytes{1});
   json& document =
       answer.document["together"] = {{"worst_bytes", worst.count()}, {"worst_starts", to_json(worst_starts)}};
-  answer.text += fmt::format("together     worst {}, if the second starts {} the first; any start fits in that\n",
-                             session.size(worst), text_of(worst_starts));
+  answer.text += fmt::format(
+      "together     worst {}, if the second run starts {} the first; at any other start, both need no more\n",
+      session.size(worst), text_of(worst_starts));
   if (!size) return;
   const auto over = trace::starts_over(first, second, *size);
   answer.fits = over.empty();
@@ -97,8 +98,8 @@ void ask_together(const Session& session, const trace::Curve& first, const trace
   if (over.empty())
     answer.text += "fits at any start\n";
   else
-    answer.text += fmt::format("does not fit if the second starts {} the first; from {} on it fits\n", text_of(over),
-                               moment(safe_from(over)));
+    answer.text += fmt::format("does not fit if the second run starts {} the first; from {} on, it fits\n",
+                               text_of(over), moment(safe_from(over)));
 }
 
 void ask_copies(const Session& session, const trace::Curve& run, Bytes size, SideBySide& answer) {
@@ -111,7 +112,7 @@ void ask_copies(const Session& session, const trace::Curve& run, Bytes size, Sid
   }
   text += text_of(copies);
   answer.document["copies"] = {{"always", copies.always}, {"often", std::move(often)}, {"never", count + 1}};
-  answer.text += fmt::format("{} · {} never  (of the first, on {})\n", text, count + 1, session.size(size));
+  answer.text += fmt::format("{} · {} never  (copies of the first run on {})\n", text, count + 1, session.size(size));
   if (copies.always == 0) answer.fits = false;
 }
 
@@ -132,7 +133,7 @@ SideBySide side_by_side(const Session& session, const trace::Recording& first, c
   const bool simplified = run.is_simplified || other.is_simplified;
   const trace::Judgement judgement =
       booked ? trace::Judgement{trace::Grade::kExact, simplified ? "times are rounded so that no sum is too low" : ""}
-             : trace::Judgement{trace::Grade::kUnknown, "a history without charges: the runs may need more"};
+             : trace::Judgement{trace::Grade::kUnknown, "a history without charges: the runs might need more"};
   answer.document = {{"grade", trace::name_of(judgement.grade)}, {"reason", judgement.reason}};
   if (second != nullptr) ask_together(session, run, other, size, answer);
   if (size) ask_copies(session, run, *size, answer);

@@ -142,8 +142,9 @@ Result<int> why_lease(const Session& session, const std::string& id) {
                lease.value("estimate_of", 0));
   else
     fmt::print("estimate n/a ({})\n", lease.value("estimate_seconds_na", "not known"));
-  fmt::print("fix      {}   shows who holds what; a smaller --limit or another --gpu may start sooner\n",
-             session.hint("ration ps"));
+  fmt::print(
+      "fix      {}   shows who holds what; with a smaller --limit or another --gpu, the run might start sooner\n",
+      session.hint("ration ps"));
   return 0;
 }
 

@@ -355,7 +355,7 @@ class CommandLine(unittest.TestCase):
         use = {"XDG_CONFIG_HOME": str(self.folder / ".config")}
         self.environment.update(use)
         self.assertIn(f"{own}  not there", self.ration("config", "path").stdout)
-        self.assertEqual(self.ration("config", "init", own).stdout, f"{own}: written; it sets no key yet\n")
+        self.assertEqual(self.ration("config", "init", own).stdout, f"{own}: written; no key is set yet\n")
         self.assertIn("exists already", self.refused(2, "E1610", "config", "init", own))
         self.assertEqual(os.listdir(own.parent), ["ration.toml"], "nothing is left beside it")
         self.assertEqual(self.ration("config", "validate").stdout.splitlines()[-1], f"{own}: good")
@@ -520,7 +520,7 @@ class CommandLine(unittest.TestCase):
 needs 50.0 GiB on 78.8 GiB  → fits
   GPU 0  ████████████████▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒┊·  nlp 16.0 GiB · vision 10.0 GiB · jup×3 12.0 GiB   1.39 GiB spare
   GPU 1  ▒▒▒▒▒▒▒▒▒▒▒▒┊····························  jup×3 12.0 GiB   27.4 GiB spare
-note  nlp cannot reach its limit of 30.0 GiB beside the others on its GPU (17.4 GiB at most).
+note  nlp cannot reach its limit of 30.0 GiB beside the other programs on its GPU (17.4 GiB at most).
 """)
         data = self.document("whatif", *self.FITS, "-o", "json")["data"]
         self.assertEqual((data["fits"], data["placement"]["needed_bytes"]), (True, 50 << 30))
@@ -531,7 +531,7 @@ note  nlp cannot reach its limit of 30.0 GiB beside the others on its GPU (17.4 
         done = self.ration(*asked)
         self.assertEqual(done.returncode, 4)
         self.assertIn("does not fit", done.stdout)
-        self.assertEqual(done.stderr, "E1306 ration: no room for b 4.00 GiB: 18.0 GiB needed, 16.0 GiB available.\n      1 more of the largest GPU would be enough.\n")
+        self.assertEqual(done.stderr, "E1306 ration: no room for b 4.00 GiB: 18.0 GiB needed, 16.0 GiB available.\n      Add GPUs like the largest one: 1 would be enough.\n")
         placement = self.document("whatif", *asked, "-o", "json", code=4)["data"]["placement"]
         self.assertEqual((placement["more_gpus"], placement["left_over"][0]["name"]), (1, "b"))
         self.assertEqual(self.ration(*asked[:-1], "T4:16GiB*2").returncode, 0, "as it said")
@@ -652,7 +652,7 @@ note  nlp cannot reach its limit of 30.0 GiB beside the others on its GPU (17.4 
         self.assertEqual((row["governed"], row["used_bytes"], row["processes"][0]["pid"]), (False, 1088 * MIB, process.pid))
         document = self.document("explain_process", "explain", process.pid, NODE, "-o", "json")
         self.assertEqual(([row["id"] for row in document["warnings"]], document["data"]["devices"]), (["E1807"], [{"gpu": 0, "device": "Tesla T4", "used_bytes": 1088 * MIB}]))
-        self.assertIn("is not governed: no limit holds for it", self.ration("explain", process.pid, NODE).stdout)
+        self.assertIn("is not governed: no limit applies to it", self.ration("explain", process.pid, NODE).stdout)
 
     def test_a_denial_is_explained(self):
         done = self.ration("run", NODE, "--limit", "1GiB", "--name", "small", "--", BIN / "ration-workload", "hold", "2GiB")

@@ -627,7 +627,7 @@ class Governed(Scene):
                 self.assertEqual([row["workload_na"] for row in rows], [f"its book {book} was removed while the process ran, and no other book counts its memory"])
             output, errors = job.communicate("go on\n")
             self.assertEqual(output, "", "the next step got memory without a book")
-            self.assertIn(f"E1451 ration: the book of job was {what} while it ran: {book}. ", errors)
+            self.assertIn(f"E1451 ration: the book of job was {what} while the workload ran: {book}. ", errors)
             book.unlink(missing_ok=True)
 
     def make_a_pipe_of_it(self, book):

@@ -165,7 +165,7 @@ class Trim(Faces):
         self.assertEqual(row["used_bytes"], GIB + CONTEXT)
         self.assertGreaterEqual(row["idle_seconds"], 1)
         text = self.ration("trim", "train", "--dry-run").stdout
-        self.assertIn("which holds 1.06 GiB", text)
+        self.assertIn("it holds 1.06 GiB", text)
         self.assertIn("it holds none in pools of the driver or in ration's library", text)
         self.assertIn("1.00 GiB allocated by the program, 0 B in pools of the driver, 64.0 MiB in contexts", text)
         self.assertEqual(self.ration("trim", "nobody", "--dry-run").returncode, 3)
@@ -211,7 +211,7 @@ class Trim(Faces):
         for more in ((), ("--dry-run",)):
             done = stranger("--idle", "0s", *more)
             self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-            self.assertRegex(done.stdout, r"^not asked, since they belong to other users: \w+/train\n$")
+            self.assertRegex(done.stdout, r"^not asked, because these workloads belong to other users: \w+/train\n$")
             warnings = json.loads(stranger("--idle", "0s", "-o", "json", *more).stdout)["warnings"]
             self.assertEqual([warning["id"] for warning in warnings], ["E1502"])
         self.assertEqual(stranger("train").returncode, 5)
@@ -277,7 +277,7 @@ class Explain(Faces):
         self.addCleanup(lambda: (both.terminate(), both.communicate()))
         both.stdout.readline()
         text = self.ration("explain", "both", self.node).stdout
-        self.assertEqual(re.findall(r"on (GPU \d Tesla T4) - where", text), ["GPU 0 Tesla T4", "GPU 1 Tesla T4"])
+        self.assertEqual(re.findall(r"on (GPU \d Tesla T4) - what", text), ["GPU 0 Tesla T4", "GPU 1 Tesla T4"])
         self.assertEqual([row["gpu"] for row in self.document("explain", "both", self.node)["data"]], [0, 1])
         self.assertEqual(self.ration("set", "both", self.node, "--limit", "512MiB", "--yes").returncode, 0)
         self.assertIn("ration set both --limit 1088MiB --gpu 0\n", of_any_node(self.ration("explain", "both", self.node).stdout))

@@ -195,7 +195,7 @@ limit = "14GiB"
         self.ration("set", "all", "--limit", "16GiB")
         self.until(lambda: self.row("all")["limit_bytes"] == 12 * GIB, "4 of the 16 GiB are kept")
         refused = self.ration("set", "all", "--limit", "15GiB")
-        self.assertIn("It may hold 12.0 GiB now", refused.stdout)
+        self.assertIn("The limit in force is 12.0 GiB now", refused.stdout)
         self.holding("inside", "1GiB", "--slice", "0.1")
         self.assertIn("more than its slice 0.1 has (2.00 GiB)", self.ration("set", "inside", "--limit", "3GiB").stderr)
 

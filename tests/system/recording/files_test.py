@@ -174,10 +174,10 @@ class Files(Recorded):
 
     def test_a_life_of_microseconds_has_a_time(self):
         # Lifetimes are kept by powers of two nanoseconds: what is printed is at least what half of the blocks lived.
-        self.assertIn("half of those freed lived up to 0.000131s", self.asked("inspect", self.history()).stdout)
+        self.assertIn("half of the freed blocks lived up to 0.000131s", self.asked("inspect", self.history()).stdout)
         longer = self.folder / "longer.csv"
         longer.write_text(HISTORY.replace("1131", "1132"))
-        self.assertIn("half of those freed lived up to 0.000262s", self.asked("inspect", longer).stdout)
+        self.assertIn("half of the freed blocks lived up to 0.000262s", self.asked("inspect", longer).stdout)
 
     def test_from_the_moment_that_is_named_on_every_start_fits(self):
         # Both hold 2 MiB late: together they exceed 3 MiB if they start at about the same time, not if the second waits.
@@ -187,7 +187,7 @@ class Files(Recorded):
         found = json.loads(self.asked("whatif", late, "--with", self.history(), "--gpu", "3MiB", "-o", "json").stdout)["data"]["side_by_side"]["together"]
         last = max(each["to_seconds"] for each in found["starts_over"])
         self.assertEqual(found["first_safe_start_seconds"], 0)
-        self.assertIn(f"from {last:.3f}s on it fits", told)
+        self.assertIn(f"from {last:.3f}s on, it fits", told)
 
     def test_copies_fit_on_one_line(self):
         told = self.asked("whatif", self.history(), "--gpu", "12MiB").stdout

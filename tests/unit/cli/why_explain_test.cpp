@@ -38,7 +38,8 @@ TEST_F(ShownTest, APlaceInTheQueueSaysForWhatItWaitsAndHowLongThatUsuallyTakes) 
             "because  2.00 GiB are missing\n"
             "position 2 of 3\n"
             "estimate about 1m 30s (the median of 7 waits)\n"
-            "fix      ration ps   shows who holds what; a smaller --limit or another --gpu may start sooner\n");
+            "fix      ration ps   shows who holds what; with a smaller --limit or another --gpu, the run might start "
+            "sooner\n");
   EXPECT_EQ(why_of("q-6"), "GRANTED   q-6  nlp  8.00 GiB\n");
   EXPECT_EQ(why_of("q-7"), "E1801 nothing of that name");
 }
@@ -90,7 +91,7 @@ TEST_F(ShownTest, TheRowsOfADeviceAddUpToWhatIsUsedAndWhatIsFreeStandsBelow) {
   answer_with({{"GET /api/v1/snapshot", answer({{"devices", json::array({device})}})},
                {"GET /api/v1/devices/0/explain", answer(device)}});
   const std::string told = explained({});
-  EXPECT_EQ(told.rfind("GPU 0 T4 - where 4.00 GiB of 16.0 GiB are\n", 0), 0U) << told;
+  EXPECT_EQ(told.rfind("GPU 0 T4 - what holds 4.00 GiB of 16.0 GiB\n", 0), 0U) << told;
   EXPECT_NE(told.find("1.00 GiB   25%   the book\n"), std::string::npos) << told;
   EXPECT_NE(told.find("n/a         (nobody says)\n"), std::string::npos) << told;
   EXPECT_NE(told.find("12.0 GiB free\n"), std::string::npos) << told;
@@ -120,7 +121,7 @@ TEST_F(ShownTest, AProcessThatNobodyGovernsIsToldWithTheCommandThatWould) {
                 {"devices", json::array({held})}};
   answer_with({{"GET /api/v1/processes/42/explain", answer(document)}});
   const std::string told = explained({"42", "", ""});
-  EXPECT_EQ(told.rfind("pid 42 is not governed: no limit holds for it.\n", 0), 0U) << told;
+  EXPECT_EQ(told.rfind("pid 42 is not governed: no limit applies to it.\n", 0), 0U) << told;
   EXPECT_NE(told.find("  container  n/a (in none)\n"), std::string::npos) << told;
   EXPECT_NE(told.find("ration run --limit 4.5GiB -- python 'x;y.py'\n"), std::string::npos) << told;
   session_.output = "json";
