@@ -28,7 +28,7 @@ Result<int> execute(cli::CommandLine& line) {
     return good ? line.execute() : tl::unexpected(good.error());
   } catch (const std::system_error& error) {  // thrown by fmt where a stream cannot be written
     return fail("E1002", fmt::format("the output cannot be written: {}.", error.code().message()),
-                "Check where standard output and standard error are redirected: df -h .", 125);
+                "Check the files to which standard output and standard error are redirected: df -h .", 125);
   }
 }
 

@@ -59,7 +59,7 @@ Finding check_driver(const Session& session) {
       "driver {}, {}: {}", machine->driver_version.empty() ? "n/a (it reports no version)" : machine->driver_version,
       counted(machine->devices.size(), "GPU"), machine->devices.front().name);
   if (machine->management) return ok(what);
-  return warn(what + ", but no NVML: memory of each process is n/a, and contexts are charged by an estimate",
+  return warn(what + ", but no NVML: the memory of each process is n/a, and contexts are charged by an estimate",
               "In Docker: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 }
 
@@ -75,7 +75,8 @@ Finding check_files(const Session& session) {
                            named("libnvidia-ml.so.1", files.management, files.management_problem);
   if (files.driver.empty()) return bad(what, "ration help enforcement   lists the folders that are searched");
   if (files.stubs.empty()) return ok(what);
-  return warn(fmt::format("{}; ignored, because they are stubs to link with: {}", what, fmt::join(files.stubs, ", ")),
+  return warn(fmt::format("{}; these files are ignored, because they are stubs for linking only: {}", what,
+                          fmt::join(files.stubs, ", ")),
               "Programs without ration load these stubs and find no GPU: remove their folder from LD_LIBRARY_PATH or "
               "ld.so.conf");
 }
@@ -160,7 +161,7 @@ Finding check_python() {
   const auto python = machine::examine_program({"python3"});
   if (!python) return ok("no python3 here to check");
   if (python->hold == machine::Hold::kProgram) return ok("python3 can be guarded (" + python->program + ")");
-  return bad("python3 would not be held to a limit: " + python->reason,
+  return bad("a limit could not be enforced on python3: " + python->reason,
              "Use another python3: ration run does not start this one");
 }
 
@@ -175,8 +176,9 @@ Finding check_books(const Session& session) {
       ::statvfs(store->folder().c_str(), &space) == 0 ? Bytes{space.f_bavail * space.f_frsize} : Bytes{0};
   const auto books = store->list();
   const auto running = std::count_if(books.begin(), books.end(), [](const auto& book) { return book.live; });
-  const std::string text = fmt::format("{}: {} running, {} ended, {} free for more", store->folder(), running,
-                                       static_cast<long>(books.size()) - running, session.size(room));
+  const std::string text =
+      fmt::format("{}: books of {} running and {} ended workloads, {} free for more books", store->folder(), running,
+                  static_cast<long>(books.size()) - running, session.size(room));
   if (room < Bytes{std::uint64_t{4} << 20})
     return bad(text + ": too little for another book", "export RATION_RUNTIME_DIR=<another folder>");
   if (const auto others = of_other_versions(*store); !others.empty())
@@ -217,7 +219,7 @@ Finding check_environment() {
     return warn(fmt::format("LD_PRELOAD={} already puts something in front of the driver", preload),
                 "unset LD_PRELOAD");
   }
-  return ok("RATION_* and LD_PRELOAD are in order");
+  return ok("RATION_* and LD_PRELOAD are set correctly");
 }
 
 Finding check_frameworks() {
@@ -226,14 +228,16 @@ Finding check_frameworks() {
     return std::string(text == nullptr ? "" : text);
   };
   if (value("TF_FORCE_GPU_ALLOW_GROWTH") == "false") {
-    return warn("TF_FORCE_GPU_ALLOW_GROWTH=false is exported: TensorFlow will take its whole limit at start",
-                "unset it, or: ration run --growth -- …");
+    return warn(
+        "TF_FORCE_GPU_ALLOW_GROWTH=false is exported: TensorFlow will allocate its whole limit when it "
+        "starts",
+        "unset it, or: ration run --growth -- …");
   }
   if (value("XLA_PYTHON_CLIENT_PREALLOCATE") == "true") {
-    return warn("XLA_PYTHON_CLIENT_PREALLOCATE=true is exported: JAX will take most of its limit at start",
+    return warn("XLA_PYTHON_CLIENT_PREALLOCATE=true is exported: JAX will allocate most of its limit when it starts",
                 "unset it, or: ration run --growth -- …");
   }
-  return ok("no variable makes a framework take its whole limit at start");
+  return ok("no variable makes a framework allocate its whole limit when it starts");
 }
 
 Finding check_simulator() {
@@ -278,7 +282,8 @@ Finding check_suspension(const Session& session, bool now) {
   if (!moved.empty()) return ok(fmt::format("driver {}: {}", machine->driver_version, moved));
   return ok(session.simulated
                 ? "a simulated driver moves plain memory; ration doctor --try-suspend tries shared memory as well"
-                : "n/a (not tried: until it is, ration suspends no program here. To try: ration doctor --try-suspend)");
+                : "n/a (not tried; ration suspends programs here only after a successful test: ration doctor "
+                  "--try-suspend)");
 }
 
 /// Names the CUDA runtime that a program of this environment would get with --sim.
@@ -366,12 +371,14 @@ Finding probe(const Session& session) {
     if (const auto trouble = run_probe(session, run, probed)) return *trouble;
   if (!probed.past.empty())
     return bad(fmt::format("{}", fmt::join(probed.past, ", ")),
-               "Limits do not hold here; please report it with the driver's version.");
+               "Limits cannot be enforced here; please report this with the driver's version.");
   std::map<std::string, int> untried;  // by reason
   for (const auto& [name, why] : probed.skipped)
     if (!probed.tried.contains(name)) ++untried[why];
-  std::string text = fmt::format("{} ways of taking memory were tried under a limit of 64 MiB, and none exceeded it",
-                                 probed.tried.size());
+  std::string text = fmt::format(
+      "{} ways of allocating memory were tried under a limit of 64 MiB, and none "
+      "exceeded it",
+      probed.tried.size());
   for (const auto& [why, count] : untried) text += fmt::format("; {} not tried: {}", count, why);
   return ok(text);
 }

@@ -28,7 +28,10 @@ std::optional<double> seconds_since(const std::string& text) {
 Finding check_daemon(const Session& session) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return bad(daemon.error());
-  if (!*daemon) return ok("n/a (no daemon runs here, and limits hold without one; to start one: ration serve)");
+  if (!*daemon)
+    return ok(
+        "n/a (no daemon runs here, but limits are enforced without a daemon; to start the daemon: "
+        "ration serve)");
   const auto health = (*daemon)->get("/api/v1/health");
   if (!health) return bad(health.error());
   const auto text = [&](const char* field) { return health->value(field, "n/a (not in its answer)"); };
@@ -53,7 +56,7 @@ Finding check_enforcer(const Session& session) {
   std::vector<std::string> parts;
   for (const auto& [who, count] : counts) parts.push_back(fmt::format("{} by {}", count, who));
   if (parts.empty()) return ok("n/a (nothing runs under a limit)");
-  return ok(fmt::format("accounts whose limit is held: {}", fmt::join(parts, ", ")));
+  return ok(fmt::format("accounts whose limit is enforced: {}", fmt::join(parts, ", ")));
 }
 
 Finding check_functions(const Session& session) {
@@ -68,7 +71,7 @@ Finding check_functions(const Session& session) {
     called.push_back(fmt::format("{} called {}", row.at("workload").get<std::string>(),
                                  fmt::join(row["unlisted_functions"].get<std::vector<std::string>>(), ", ")));
   }
-  if (exported.empty() && called.empty()) return ok("every function of the driver that may concern memory is known");
+  if (exported.empty() && called.empty()) return ok("every function of the driver that might concern memory is known");
   std::vector<std::string> parts;
   if (!exported.empty()) {
     constexpr std::size_t kNamed = 4;
@@ -79,8 +82,9 @@ Finding check_functions(const Session& session) {
                     exported.size() > shown ? ", …" : ""));
   }
   parts.insert(parts.end(), called.begin(), called.end());
-  return warn(fmt::format("{}; memory taken by such functions is not held", fmt::join(parts, "; ")),
-              "Update ration: a newer one may know them. More: ration help enforcement");
+  return warn(
+      fmt::format("{}; memory allocated by such functions does not count towards a limit", fmt::join(parts, "; ")),
+      "Update ration: a newer version might know these functions. More: ration help enforcement");
 }
 
 Finding check_ungoverned(const Session& session) {
@@ -133,7 +137,8 @@ Finding check_orphaned(const Session& session) {
   }
   if (!where.empty())
     return warn("memory in use that belongs to no process: " + where,
-                "fuser -v /dev/nvidia*   lists the processes that have the device open; one in state D needs a reboot");
+                "fuser -v /dev/nvidia*   lists the processes that have the device open; a process in state D needs "
+                "a reboot");
   return ok(is_known ? "all memory in use belongs to processes that the driver lists"
                      : "n/a (the driver does not report it)");
 }

@@ -20,12 +20,12 @@ Error error_about(const book::ForeignBook& book) {
         fmt::format("rm {}", shell_word(book.path)), 1};
   // The kernel does not tell which program a process of another user or another container runs.
   const bool known = !book.program.empty();
-  return {"E1450",
-          fmt::format(
-              "workload '{}' was started by another version of ration ({}pid {}; {}): its limit holds, but only that "
-              "version can show or change it.",
-              book.name, known ? book.program + ", " : "", book.creator.pid, formats),
-          known ? fmt::format("{} ps", shell_word(book.program)) : "Use the ration that started it.", 1};
+  return {
+      "E1450",
+      fmt::format("workload '{}' was started by another version of ration ({}pid {}; {}): the limit is enforced, but "
+                  "only that version can show or change the workload.",
+                  book.name, known ? book.program + ", " : "", book.creator.pid, formats),
+      known ? fmt::format("{} ps", shell_word(book.program)) : "Use the version of ration that started it.", 1};
 }
 
 }  // namespace

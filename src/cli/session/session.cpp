@@ -119,7 +119,8 @@ Result<machine::Machine> Session::machine() const {
       return fail("E1417", fmt::format("the simulated node cannot be kept in {}: {}.", node.path, node.problem),
                   "RATION_SIM_DIR=/a/folder/of/yours", 1);
     return fail("E1417", fmt::format("'{}' does not describe a simulated node.", described),
-                fmt::format("--sim=T4, --sim='T4:16GiB*2,A100-40'; models: {}; any other with its size: NAME:24GiB",
+                fmt::format("--sim=T4, --sim='T4:16GiB*2,A100-40'; models: {}; any other model with its size: "
+                            "NAME:24GiB",
                             gpu_model_names()),
                 2);
   }
@@ -259,8 +260,8 @@ const std::filesystem::path& own_path() {
 Result<std::string> library_folder(const std::string& kind) {
   std::error_code error;
   if (own_path().empty())
-    return fail("E1406", "this program cannot be found: /proc/self/exe cannot be read.", "mount -t proc proc /proc",
-                125);
+    return fail("E1406", "the path of this program is not known: /proc/self/exe cannot be read.",
+                "mount -t proc proc /proc", 125);
   const auto here = own_path().parent_path().parent_path();
   // The libraries lie under lib/ration where ration is installed, and beside bin in a build tree.
   for (const auto& folder : {here / "lib" / "ration" / kind, here / kind}) {

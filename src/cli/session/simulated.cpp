@@ -160,8 +160,8 @@ Result<SimulatedLibraries> simulated_libraries(const std::string& driver_folder,
         "E1425",
         automatic ? fmt::format("the CUDA runtime in {} is version {}, which is not simulated.", around.prefix, version)
                   : fmt::format("CUDA {} is not simulated.", version),
-        "CUDA 12 and 13 are simulated. Install the framework's build for one of them, or leave the runtime out: "
-        "--sim-cuda none",
+        "CUDA 12 and 13 are simulated. Install the framework's build for one of them, or do not simulate the "
+        "runtime: --sim-cuda none",
         2);
   }
   SimulatedLibraries result;

@@ -115,7 +115,8 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
   auto lease = ask_for_place(daemon, request, end);
   if (lease && options.priority && lease->at("priority").get<int>() < *options.priority)
     fmt::print(stderr,
-               "ration: priority {} counts as {}: only an operator may exceed the tenant's priority, up to 1000.\n",
+               "ration: priority {} is lowered to {}: only an operator may exceed the tenant's priority, up to "
+               "1000.\n",
                *options.priority, lease->at("priority").get<int>());
   bool announced = false;
   for (;;) {
@@ -145,7 +146,8 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
         continue;
       }
       return fail("E1309", fmt::format("{} did not become free within {}.", format_size(bytes), options.wait),
-                  "ration ps   shows which workloads hold memory; --wait without a time waits without end", 124);
+                  "ration ps   shows which workloads hold memory; --wait without a time waits without a time limit",
+                  124);
     }
     if (!announced) announce_waiting(session, *lease, bytes);
     announced = true;

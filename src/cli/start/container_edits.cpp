@@ -137,7 +137,7 @@ Result<adapters::cdi::Device> container_device(const Session& session, const Run
   if (!request.slice.empty()) return adapters::cdi::Device{kSliceDevice, request.slice};
   const admission::PlannedAccount& account = plan.accounts.front();
   if (plan.accounts.size() > 1)
-    return fail("E1707", "--limit of a container is for one GPU, and several are chosen.",
+    return fail("E1707", "--limit of a container is for one GPU, but several GPUs were chosen.",
                 "Name one GPU, such as --gpu 0: ration help containers", 2);
   return adapters::cdi::Device{kLimitDevice,
                                fmt::format("{}{}{}", exact_size(account.limit), kOnGpu, account.device.index)};

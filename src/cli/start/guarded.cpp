@@ -36,24 +36,27 @@ Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforce
   const bool is_another = !examined.program.empty() && !examined.program.ends_with(typed);
   const std::string program = printable(is_another ? examined.program : typed);
   if (options.require_enforced && options.allow_ungoverned)
-    return fail("E1404", "--allow-ungoverned contradicts --require-enforced, which demands that every program is held.",
-                "Leave one of them out; require_enforced may also stand in a configuration file: ration config print",
+    return fail("E1404",
+                "--allow-ungoverned contradicts --require-enforced, which requires the limit to be "
+                "enforced on every program.",
+                "Leave one of them out; require_enforced can also be set in a configuration file: ration config "
+                "print",
                 6);
   const bool refused = examined.hold == machine::Hold::kNothing ||
                        (options.require_enforced && examined.hold == machine::Hold::kChildren);
   if (!refused) return {};
   if (options.allow_ungoverned) {
-    fmt::print(stderr, "ration: nothing holds {} to its limit{}: {}.\n", program,
-               options.record.empty() ? "" : ", and it is not recorded", examined.reason);
+    fmt::print(stderr, "ration: the limit is not enforced on {}{}: {}.\n", program,
+               options.record.empty() ? "" : ", which is not recorded either", examined.reason);
     return {};
   }
   std::string fix = examined.instead.empty() ? "" : examined.instead + ". ";
-  if (!options.require_enforced) fix += "--allow-ungoverned starts it without a limit that holds. ";
+  if (!options.require_enforced) fix += "--allow-ungoverned starts the program without an enforced limit. ";
   if (options.require_enforced && examined.hold == machine::Hold::kChildren)
-    fix += "Without --require-enforced it starts, and the limit holds its children. ";
+    fix += "Without --require-enforced the program starts, and the limit is enforced on its child processes. ";
   return fail("E1404",
-              fmt::format("{} would not be held to its limit{}: {}.", program,
-                          options.record.empty() ? "" : ", nor recorded", examined.reason),
+              fmt::format("the limit could not be enforced on {}{}: {}.", program,
+                          options.record.empty() ? "" : ", which would not be recorded either", examined.reason),
               fix + "More: ration help enforcement", 6);
 }
 

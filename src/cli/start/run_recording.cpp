@@ -24,7 +24,7 @@ std::string with_commas(std::uint64_t number) {
 }
 
 void print_still_recorded(const std::string& next) {
-  fmt::print(stderr, "ration: processes of the workload still run and record · next: {}\n", next);
+  fmt::print(stderr, "ration: processes of the workload are still running and being recorded · next: {}\n", next);
 }
 
 /// Returns a fix, in words, for a recording's file that could not be made after the program had ended.
@@ -43,7 +43,7 @@ Result<void> pack(const Session& session, const std::string& file, const std::st
   const auto processes =
       std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
   if (header.lacks_ranges)
-    fmt::print(stderr, "ration: NVTX ranges are not recorded: {} names another program's library\n",
+    fmt::print(stderr, "ration: NVTX ranges are not recorded: {} names another library, which gets them instead\n",
                guard::kNvtxVariable);
   if (!is_quiet || header.lost != 0)
     fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", printable(file),
@@ -60,8 +60,8 @@ Result<void> RunRecording::check(const std::string& file) {
   std::error_code error;
   const std::string path = std::filesystem::absolute(file, error).string();
   if (trace::is_recorded_now(path))
-    return fail("E1815", fmt::format("another run is recorded to {} at this moment.", path),
-                "Give each run a file of its own.", 125);
+    return fail("E1815", fmt::format("another run is being recorded to {} now.", path),
+                "Use a separate file for each run.", 125);
   return {};
 }
 

@@ -80,7 +80,7 @@ std::string run_of(const book::BookSnapshot& book) {
 }  // namespace
 
 Result<void> TensorboardLog::prepare(const std::string& folder) {
-  if (folder.find("://") != std::string::npos) return no_file(folder, "it is no folder of this machine");
+  if (folder.find("://") != std::string::npos) return no_file(folder, "it is not a folder on this machine");
   std::error_code error;
   const std::filesystem::path place = std::filesystem::path(folder) / "ration";
   std::filesystem::create_directories(place, error);

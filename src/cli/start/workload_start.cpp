@@ -94,7 +94,7 @@ Result<std::string> preloadable_folder(const book::Store& store, const std::stri
   }
   if (carried(link) && std::filesystem::exists(link + "/libcuda.so.1", error)) return link;
   return fail("E1424",
-              fmt::format("the guard lies in '{}'. Neither that path nor the runtime folder can be preloaded, because "
+              fmt::format("the guard is in '{}'. Neither that path nor the runtime folder can be preloaded, because "
                           "each has a space or a colon.",
                           *folder),
               "Move ration to a path without spaces, or export RATION_RUNTIME_DIR=<such a folder>", 125);
@@ -307,14 +307,15 @@ Result<void> tell_limit_in_force(const Session& session, const RunOptions& optio
           row.value("uuid", "") == device.uuid)
         why = row.value("held_back_by", "");
     const std::string what =
-        fmt::format("of the limit of {1}, {0} can be taken now on GPU {2}, and {3} cannot{4}{5}", session.size(now),
+        fmt::format("{0} of the limit of {1} can be allocated now on GPU {2}, but {3} cannot{4}{5}", session.size(now),
                     session.size(granted), device.index, session.size(granted - now), why.empty() ? "" : ": ", why);
     if (options.require_limit)
-      return fail(
-          "E1447", what + ".",
-          (now == Bytes{0} ? "" : again(options, false, now) + "   fits; ") + "ration ps   shows who holds the rest",
-          6);
-    if (aloud) fmt::print(stderr, "ration: {} (with --require-limit it would not start)\n", what);
+      return fail("E1447", what + ".",
+                  (now == Bytes{0} ? "" : again(options, false, now) + "   fits; ") +
+                      "ration ps   shows who holds the "
+                      "missing memory",
+                  6);
+    if (aloud) fmt::print(stderr, "ration: {} (with --require-limit the program would not start)\n", what);
   }
   return {};
 }

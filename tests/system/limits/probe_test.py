@@ -70,7 +70,7 @@ class Probe(Scene):
         return row["message"]
 
     def test_doctor_tries_all_of_them_and_says_which_it_could_not(self):
-        all_of_them, none = len(WAYS), "ways of taking memory were tried under a limit of 64 MiB, and none exceeded it"
+        all_of_them, none = len(WAYS), "ways of allocating memory were tried under a limit of 64 MiB, and none exceeded it"
         alone = f"{len(OF_TWO)} not tried: there is one GPU"
         self.assertEqual(self.told("T4"), f"{all_of_them - len(OF_TWO)} {none}; {alone}")
         self.assertEqual(self.told("T4*2"), f"{all_of_them} {none}")
@@ -80,7 +80,7 @@ class Probe(Scene):
     def test_doctor_takes_no_error_for_a_limit_that_held(self):
         self.environment["RATION_SIM_FAULT"] = "cuMemMap:error=801"
         of_mappings = {"vmm-map-release", "vmm-mapped-twice", "vmm-retained"}
-        self.assertIn(f"{len(WAYS) - len(OF_TWO) - len(of_mappings)} ways of taking memory were tried", self.told("T4"))
+        self.assertIn(f"{len(WAYS) - len(OF_TWO) - len(of_mappings)} ways of allocating memory were tried", self.told("T4"))
         self.assertIn(f"; {len(of_mappings)} not tried: error 801", self.told("T4"))
 
 

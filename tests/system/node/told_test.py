@@ -142,7 +142,7 @@ class Told(Scene):
             done = self.started(*options)
             self.assertEqual(done.returncode, 0, done.stderr)
             less = f"{float(limit.split()[0]) - 8:.2f} GiB"
-            self.assertRegex(done.stderr, rf"^ration: of the limit of {re.escape(limit)}, 8\.00 GiB can be taken now on GPU 0, and {less} cannot: .*serve")
+            self.assertRegex(done.stderr, rf"^ration: 8\.00 GiB of the limit of {re.escape(limit)} can be allocated now on GPU 0, but {less} cannot: .*serve")
         self.assertEqual(self.started("--limit", "8GiB").stderr, "", "all of that limit can be taken")
 
     def test_require_limit_starts_only_with_the_whole_limit(self):

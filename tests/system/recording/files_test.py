@@ -67,7 +67,7 @@ class Files(Recorded):
         for arguments in (("run", f"--sim={self.NODE}", "--record", self.file, "--", "/bin/echo", "started"), ("record", "-o", self.file)):
             told = self.asked(*arguments)
             self.assertEqual(told.stdout, "")
-            self.assertRegex(told.stderr, "another run is recorded to|still run and record")
+            self.assertRegex(told.stderr, "another run is being recorded to|still running and being recorded")
         self.assertTrue(pathlib.Path(f"{self.file}.parts/run.json").exists())
         os.killpg(first.pid, signal.SIGKILL)
         first.wait()
@@ -116,10 +116,10 @@ class Files(Recorded):
         self.environment["PATH"] = f"{self.folder}:{os.environ['PATH']}"
         command = ("record", "-o", self.file, f"--sim={self.NODE}", "--limit", "1GiB")
         told = self.asked(*command, "--", "docker", "run", "image")
-        self.assertIn("E1404 ration: docker would not be held to its limit, nor recorded: programs in its container", told.stderr)
+        self.assertIn("E1404 ration: the limit could not be enforced on docker, which would not be recorded either: programs in its container", told.stderr)
         self.assertFalse(pathlib.Path(f"{self.file}.parts").exists())
         told = self.asked(*command, "--allow-ungoverned", "--", "docker", "run", "image")
-        self.assertIn("nothing holds docker to its limit, and it is not recorded: programs in its container", told.stderr)
+        self.assertIn("the limit is not enforced on docker, which is not recorded either: programs in its container", told.stderr)
 
     def test_a_run_without_a_limit_has_a_heading(self):
         self.asked("run", f"--sim={self.NODE}", "--record", self.file, "--", "/bin/true")
