@@ -116,7 +116,7 @@ std::string verb_list() {
   constexpr std::pair<Task, const char*> kTasks[] = {
       {Task::kRun, "run programs"},  {Task::kLook, "see who holds what, and why"},
       {Task::kShare, "share a GPU"}, {Task::kPlan, "plan"},
-      {Task::kAccount, "account"},   {Task::kMachine, "look after the machine"},
+      {Task::kAccount, "account"},   {Task::kMachine, "set up and check the machine"},
       {Task::kHelp, "learn more"}};
   std::string text = "Verbs:\n";
   for (const auto& [task, title] : kTasks) {

@@ -98,11 +98,11 @@ std::string prospect(const Session& session, const Idler& idler) {
         "memory or waits for the GPU\n",
         session.size(idler.pooled));
   if (const auto answers = cooperates(idler.pids); !answers)
-    text += "could return  what is unused in ration's library: n/a (its processes cannot be read here)\n";
+    text += "could return  the unused memory of ration's library: n/a (the workload's processes cannot be read here)\n";
   else if (*answers)
     text += "could return  the memory that is unused in ration's library; only the program knows how much\n";
   if (text.empty())
-    text = "cannot return memory on request: it holds none in pools of the driver or in ration's library\n";
+    text = "cannot return memory on request: the workload holds none in pools of the driver or in ration's library\n";
   const Bytes special = idler.context + idler.pooled;
   return text +
          fmt::format("      holds         {} allocated by the program, {} in pools of the driver, {} in contexts\n",

@@ -166,7 +166,7 @@ class Trim(Faces):
         self.assertGreaterEqual(row["idle_seconds"], 1)
         text = self.ration("trim", "train", "--dry-run").stdout
         self.assertIn("it holds 1.06 GiB", text)
-        self.assertIn("it holds none in pools of the driver or in ration's library", text)
+        self.assertIn("the workload holds none in pools of the driver or in ration's library", text)
         self.assertIn("1.00 GiB allocated by the program, 0 B in pools of the driver, 64.0 MiB in contexts", text)
         self.assertEqual(self.ration("trim", "nobody", "--dry-run").returncode, 3)
 
