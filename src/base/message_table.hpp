@@ -38,7 +38,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"denial.not_granted", "GPU {device} was not granted to {workload}"},
     {"denial.not_granted_untold", "the request was for a GPU that was not granted to {workload}"},
     {"denial.share", "{share}: that share of {workload} held {used_bytes} of its limit {limit_bytes}, and {requested_bytes} more would not fit"},
-    {"denial.table_full", "all {count} entries of the guard's table for {function} were in use: see docs/limits-of-enforcement.md"},
+    {"denial.table_full", "all {count} entries of the guard's table for {function} were in use: see ration docs limits-of-enforcement"},
     {"denial.no_book", "the book could not be used"},
     {"denial.device_was_not_full", "the GPU was full: {free_bytes} were free"},
     {"request.waited", "{workload} waited about {waited_wait_seconds} for {requested_bytes} and got it: it held {used_bytes} of its limit {limit_bytes}[ (the last of {count} waits within {within_seconds})]"},

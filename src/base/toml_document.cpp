@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
 #include <sstream>
 #include <toml.hpp>
 
 #include "base/result.hpp"
+#include "base/strings.hpp"
 
 namespace ration {
 namespace {
@@ -21,6 +23,7 @@ using Value = toml::basic_value<toml::discard_comments, std::map, std::vector>;
 
 constexpr std::size_t kDeepest = 16;  // nesting of brackets; ration's own files need 3
 constexpr std::size_t kMaxDots = 16;  // dots on one line outside quotes, each of which may open a table within a table
+constexpr std::size_t kLongestExplained = 200;  // letters of a line; a regular expression recurses for each
 constexpr const char* kSee = "See: ration help config";
 
 struct Form {
@@ -262,6 +265,23 @@ FileProblem problem_of(const toml::exception& error, const std::string& file) {
   return problem;
 }
 
+/// Improves the report of a line with one of the two most common mistakes: a size without quotes, and curly quotes.
+void explain_usual_mistakes(FileProblem& problem, std::string_view text) {
+  const auto lines = split(text, '\n');
+  if (problem.place.line == 0 || problem.place.line > lines.size()) return;
+  const std::string line(lines[problem.place.line - 1]);
+  if (line.size() > kLongestExplained) return;
+  static const std::regex size_without_quotes(R"(([\w.-]+)\s*=\s*([0-9][0-9.]*\s*(?:[KMGT]i?B?|%))\s*(?:#.*)?\r?$)");
+  std::smatch found;
+  if (std::regex_search(line, found, size_without_quotes)) {
+    problem.what = "a size is a text in quotes";
+    problem.fix = fmt::format("{} = \"{}\"", found[1].str(), found[2].str());
+  } else if (line.find("\u201c") != std::string::npos || line.find("\u201d") != std::string::npos) {
+    problem.what = "these are not straight quotes";
+    problem.fix = "Write \" in place of \u201c and \u201d.";
+  }
+}
+
 }  // namespace
 
 std::string place_text(const FileProblem& problem) {
@@ -287,7 +307,9 @@ tl::expected<TomlValue, FileProblem> read_toml(std::string_view text, const std:
     std::istringstream stream{std::string(text)};
     return convert(toml::parse<toml::discard_comments, std::map, std::vector>(stream, file), {}, Lines(text));
   } catch (const toml::exception& error) {
-    return tl::unexpected(problem_of(error, file));
+    FileProblem problem = problem_of(error, file);
+    explain_usual_mistakes(problem, text);
+    return tl::unexpected(std::move(problem));
   } catch (const std::exception& error) {
     return tl::unexpected(FileProblem{file, {}, fmt::format("the file cannot be read: {}", error.what()), kSee});
   }

@@ -207,8 +207,8 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
   const CLI::App& verb = *app.get_subcommand(name);
   std::string what = in_words(error, verb);
   if (const auto extra = verb.remaining(); !extra.empty())
-    what = fmt::format("'{}' is not known here.{}", extra.front(),
-                       suggestion(extra.front().substr(0, extra.front().find('=')), long_options(verb)));
+    what =
+        fmt::format("'{}' is not known here.{}", extra.front(), option_suggestion(extra.front(), long_options(verb)));
   // `ration set train 9GiB`
   if (const auto& all = words.all;
       name == "set" && all.size() == 3 && all[1].front() != '-' && parse_size(all[2], kUnlimited, kUnlimited))

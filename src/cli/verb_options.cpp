@@ -447,6 +447,10 @@ void add_help(CommandLine& line) {
       "help", [&line](const Session&, const std::vector<std::string>& words) { return cli::help(line.app, words); });
   word(help, "topic", topic, "TOPIC")->expected(0, 2);
 
+  auto [docs, page] =
+      line.add<std::string>("docs", [](const Session&, const std::string& name) { return cli::docs(name); });
+  word(docs, "page", page, "PAGE");
+
   line.add<Nothing>("version", [](const Session&, Nothing) -> Result<int> {
     fmt::print("ration {}\n", RATION_VERSION);
     return 0;

@@ -81,6 +81,7 @@ Device read_device(const json& from) {
   device.total = bytes_in(from, "total_bytes");
   device.used = bytes_in(from, "used_bytes");
   device.free = bytes_in(from, "free_bytes");
+  device.available = bytes_in(from, "available_bytes");
   device.largest = bytes_in(from, "largest_free_bytes");
   device.ungoverned = bytes_in(from, "ungoverned_bytes");
   device.unexplained = bytes_in(from, "unexplained_bytes");

@@ -27,15 +27,10 @@ constexpr std::size_t kMaxTenants = 6;             // tenants named on one devic
 
 Bytes held(const std::optional<Bytes>& bytes) { return bytes.value_or(Bytes{0}); }
 
-/// Returns the bytes of free memory that are kept for the holders of guarantees.
-Bytes promised_and_free(const View& view, const Device& device) {
-  Bytes sum;
-  for (const Row& row : view.model.rows) {
-    if (!row.governed || row.gpu != device.gpu || !row.used) continue;
-    const Bytes promised = std::min(held(row.guarantee), kMaxSum);
-    if (promised > *row.used) sum += promised - *row.used;
-  }
-  return std::min(sum, held(device.free));
+/// Returns the bytes of free memory that are kept: for the holders of guarantees, for slices and by keep_free.
+Bytes kept_and_free(const Device& device) {
+  if (!device.free || !device.available) return Bytes{0};
+  return *device.free - std::min(*device.free, *device.available);
 }
 
 void draw_bar(Grid& grid, int row, int column, int width, const View& view, const Device& device) {
@@ -51,8 +46,7 @@ void draw_bar(Grid& grid, int row, int column, int width, const View& view, cons
     for (; at < end; ++at) grid.put(row, column + at, pattern.glyph, pattern.style, 1);
   };
   for (const Part& part : parts_of(view, device)) stretch(part.used, part.pattern);
-  const Bytes promised = promised_and_free(view, device);
-  stretch(promised, {"╌", kDim});
+  stretch(kept_and_free(device), {"╌", kDim});
   if (at < width && std::any_of(view.model.rows.begin(), view.model.rows.end(), [&](const Row& each) {
         return each.governed && each.gpu == device.gpu && held(each.guarantee) > Bytes{0};
       }))
@@ -162,8 +156,11 @@ int draw_device(Grid& grid, int row, const View& view, const Device& device, boo
     draw_compact(grid, row, view, device);
     return 1;
   }
-  const std::string numbers = fmt::format("used {}  free {}  largest {}", short_size(device.used, view.units),
-                                          short_size(device.free, view.units), short_size(device.largest, view.units));
+  const Bytes kept = kept_and_free(device);
+  const std::string numbers = fmt::format("used {}  free {}{}  largest {}", short_size(device.used, view.units),
+                                          short_size(device.free, view.units),
+                                          kept > Bytes{0} ? fmt::format(", {} kept", short_size(kept, view.units)) : "",
+                                          short_size(device.largest, view.units));
   const int numbers_width = width_of(numbers);
   const int room = std::max(0, grid.columns() - numbers_width - 1);
   grid.put(row, 0, fmt::format("GPU {} {}  {}", device.gpu, device.name, short_size(device.total, view.units)), kBold,

@@ -24,7 +24,7 @@ std::vector<std::string> help_lines(const View& view) {
       "",
       "BARS    one fill pattern for each tenant, the same on every device and in the line below",
       "        ░ ungoverned: in no book   ≡ the driver's own   + other tenants   · free",
-      "        ╌ free, but promised by a guarantee   ┊ where the guarantees end",
+      "        ╌ free, but kept for a guarantee, a slice or by keep_free   ┊ where the guarantees end",
       "CHARTS  the last ten minutes of each GPU by tenant, ░ outside of workloads; c hides them",
       "HISTORY ten minutes, the newest at the right; full height is the limit, without a limit the GPU",
       "STATE   FULL: less than 2 MiB below its limit   shrinking: above a lowered limit",

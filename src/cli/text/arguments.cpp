@@ -73,7 +73,7 @@ Result<void> check_before_program(const Arguments& words, const std::vector<std:
   if (before.empty()) return {};
   const std::string& first = before.front();
   if (first.size() > 1 && first.front() == '-') {
-    const std::string meant = suggestion(first.substr(0, first.find('=')), options);
+    const std::string meant = option_suggestion(first, options);
     if (words.marked)
       return fail("E1402", fmt::format("run has no option '{}'.{}", first, meant), "ration run --help", 2);
     return fail("E1402",

@@ -110,7 +110,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1518", "a wrong token, or a link that was used already", "ration dashboard   prints a new link"},
       {"E1519", "a request that did not arrive completely in time", "send the whole request"},
       {"E1520", "an answer that is available only compressed", "send Accept-Encoding: gzip"},
-      {"E1521", "the body of a request cannot be understood", "docs/http-api.md describes it"},
+      {"E1521", "the body of a request cannot be understood", "ration docs http-api   describes it"},
       {"E1522", "the daemon is still starting", "retry in a second"},
       {"E1523", "the user who sent a request over TCP is not known", "send the request over the daemon's socket"},
       {"E1524", "the lease is not granted, or belongs to another user", "ration run --wait --limit SIZE -- PROGRAM"},

@@ -1,6 +1,9 @@
 // Words that people know from docker, kubectl, systemctl, nvidia-smi or a shell, and what ration calls the same.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/strings.hpp"
 #include "cli/text/reference.hpp"
 
 namespace ration::cli {
@@ -58,24 +61,71 @@ const std::vector<Habit>& verb_habits() {
       {"check", "ration doctor"},
       {"diagnose", "ration doctor"},
       {"man", "ration help"},
+      {"manual", "ration docs"},
+      {"documentation", "ration docs"},
   };
   return all;
 }
 
 const std::vector<Habit>& topic_habits() {
   static const std::vector<Habit> all{
-      {"oom", "out-of-memory"},  {"memory", "out-of-memory"}, {"denied", "out-of-memory"},
-      {"tf", "tensorflow"},      {"keras", "tensorflow"},     {"torch", "pytorch"},
-      {"docker", "containers"},  {"podman", "containers"},    {"container", "containers"},
-      {"compose", "containers"}, {"k8s", "kubernetes"},       {"helm", "kubernetes"},
-      {"limits", "limit"},       {"sizes", "units"},          {"size", "units"},
-      {"variables", "env"},      {"environment", "env"},      {"configuration", "config"},
-      {"tenants", "tenant"},     {"guarantees", "guarantee"}, {"simulator", "simulated"},
-      {"shim", "enforcement"},   {"exit", "exit-codes"},      {"exitcodes", "exit-codes"},
-      {"json", "schema"},        {"ration.toml", "config"},   {"error", "errors"},
-      {"notebook", "jupyter"},   {"notebooks", "jupyter"},    {"tensorboard", "export"},
+      {"oom", "out-of-memory"},
+      {"memory", "out-of-memory"},
+      {"denied", "out-of-memory"},
+      {"tf", "tensorflow"},
+      {"keras", "tensorflow"},
+      {"torch", "pytorch"},
+      {"docker", "containers"},
+      {"podman", "containers"},
+      {"container", "containers"},
+      {"compose", "containers"},
+      {"k8s", "kubernetes"},
+      {"helm", "kubernetes"},
+      {"limits", "limit"},
+      {"sizes", "units"},
+      {"size", "units"},
+      {"variables", "env"},
+      {"environment", "env"},
+      {"configuration", "config"},
+      {"tenants", "tenant"},
+      {"guarantees", "guarantee"},
+      {"simulator", "simulated"},
+      {"shim", "enforcement"},
+      {"exit", "exit-codes"},
+      {"exitcodes", "exit-codes"},
+      {"json", "schema"},
+      {"ration.toml", "config"},
+      {"error", "errors"},
+      {"notebook", "jupyter"},
+      {"notebooks", "jupyter"},
+      {"memory_limit", "tensorflow"},
+      {"growth", "tensorflow"},
+      {"set_memory_growth", "tensorflow"},
+      {"fraction", "tensorflow"},
+      {"logicaldeviceconfiguration", "tensorflow"},
+      {"per_process_gpu_memory_fraction", "tensorflow"},
+      {"gpu", "run"},
+      {"gpus", "run"},
   };
   return all;
+}
+
+const std::vector<Habit>& option_habits() {
+  static const std::vector<Habit> all{
+      {"--memory-limit", "--limit"}, {"--memory_limit", "--limit"}, {"--gpu-memory", "--limit"},
+      {"--memory", "--limit"},       {"--mem", "--limit"},          {"-m", "--limit"},
+      {"--max-memory", "--limit"},   {"--max", "--limit"},          {"--gpus", "--gpu"},
+      {"--device", "--gpu"},         {"--devices", "--gpu"},        {"--reserve", "--guarantee"},
+  };
+  return all;
+}
+
+std::string option_suggestion(const std::string& typed, const std::vector<std::string>& options) {
+  const std::string name = typed.substr(0, typed.find('='));
+  const char* meant = meant_by(option_habits(), name);
+  if (meant != nullptr && std::find(options.begin(), options.end(), meant) != options.end())
+    return fmt::format(" Did you mean '{}'?", meant);
+  return suggestion(name, options);
 }
 
 const char* meant_by(const std::vector<Habit>& habits, std::string_view word) {

@@ -75,7 +75,8 @@ const std::vector<Topic>& topics() {
        "or slice that does not fit is rejected at once.\n\n"
        "  ration run --guarantee 4GiB --limit 8GiB -- …   promises 4 GiB and allows 8 GiB\n"
        "  ration set train --guarantee 2GiB               changes the guarantee; 0 removes the guarantee\n"
-       "  ration explain --gpu 0                          shows the guarantees on a GPU\n\n"
+       "  ration top                                      shows on each GPU what is free, and how much of it is "
+       "kept\n\n"
        "A guarantee is enforced against governed programs only: a program without a limit can still allocate the\n"
        "guaranteed memory.\n"},
       {"tenant", "what a tenant is",
@@ -98,7 +99,7 @@ const std::vector<Topic>& topics() {
        "  ration whatif train.rec               shows the smallest limit, and whether other settings need less\n\n"
        "cuBLAS and cuDNN report the same failure as CUBLAS_STATUS_ALLOC_FAILED or CUDNN_STATUS_ALLOC_FAILED.\n"
        "`Killed` and exit code 137 concern the memory of the host, not of the GPU.\n"
-       "docs/out-of-memory.md has more.\n"},
+       "More: ration docs out-of-memory\n"},
       {"tensorflow", "limits for TensorFlow",
        "  ration run --limit 4GiB -- python train.py\n\n"
        "TensorFlow sees a GPU of 4 GiB and starts with little memory, because ration run sets\n"
@@ -106,10 +107,10 @@ const std::vector<Topic>& topics() {
        "  set_memory_growth                               not needed under ration run\n"
        "  LogicalDeviceConfiguration(memory_limit=2048)   parts of the limit, in MiB of TensorFlow's pool\n"
        "  set_visible_devices                             or: ration run --gpu 1\n"
-       "  per_process_gpu_memory_fraction                 a share of the limit, unless ignored: ration help env\n\n"
+       "  per_process_gpu_memory_fraction                 no effect under ration run; use --limit 40%\n\n"
        "`import ration.tf as tf` in place of `import tensorflow as tf` adds tf.config.experimental.set_memory_limit,\n"
        "which can be called at any time. ration run --tensorboard FOLDER shows memory beside the loss.\n"
-       "docs/tensorflow.md lists every name of tf.config.\n"},
+       "Every name of tf.config: ration docs tensorflow\n"},
       {"pytorch", "limits for PyTorch",
        "  ration run --limit 4GiB -- python train.py\n\n"
        "torch.cuda.mem_get_info() reports a GPU of 4 GiB, and a tensor that does not fit raises\n"
@@ -118,7 +119,16 @@ const std::vector<Topic>& topics() {
        "  PYTORCH_ALLOC_CONF=expandable_segments:True     leaves fewer gaps if sizes vary\n"
        "  PYTORCH_ALLOC_CONF=backend:cudaMallocAsync      gives back unused memory if others need it (ration trim)\n"
        "  ration.torch.use()                              takes tensors from ration's pool, which grows and shrinks\n\n"
-       "docs/pytorch.md has figures.\n"},
+       "Figures: ration docs pytorch\n"},
+      {"tensorboard", "a program's memory in TensorBoard",
+       "  ration run --limit 4GiB --tensorboard runs -- python train.py\n"
+       "  tensorboard --logdir runs\n\n"
+       "shows use, limit, peak and denials of each GPU while the program runs, as the run ration/NAME-1 beside the\n"
+       "scalars of the program itself. The program needs no change and no TensorFlow. What lay in memory at the\n"
+       "peak is on the page Profile, from a recording:\n\n"
+       "  ration record -o train.rec -- python train.py\n"
+       "  ration export train.rec --format xspace -o runs/\n\n"
+       "More: ration docs scenarios/tensorboard\n"},
       {"exit-codes", "what the exit codes mean",
        "  0    done; the check passed\n"
        "  1    the operation failed, and the message says why\n"
@@ -154,7 +164,7 @@ const std::vector<Topic>& topics() {
        "Does not work, because it depends on a value that a kernel would compute: generate() of vLLM's second\n"
        "model runner never ends (set VLLM_USE_V2_MODEL_RUNNER=0); TensorBoard's files have no scalars;\n"
        "torch.distributed's object lists with only NCCL fail with EOFError or UnpicklingError (start it with\n"
-       "init_process_group('cpu:gloo,cuda:nccl')). docs/frameworks.md has the whole list.\n\n"
+       "init_process_group('cpu:gloo,cuda:nccl')). The whole list: ration docs frameworks\n\n"
        "Each program finds the CUDA version that it asks for, also if bash, torchrun or uv starts the program.\n"
        "--sim-cuda 12 or 13 simulates that version for all programs; --sim-cuda none simulates no CUDA runtime.\n"
        "ration sim env simulates a GPU without ration run.\n"},
@@ -187,7 +197,7 @@ const std::vector<Topic>& topics() {
        "The guard also cannot stop a program that writes into its own book, which is a file of its user: the daemon\n"
        "restores the limit at its next tick and records a violation, but the program keeps the memory that it\n"
        "allocated in between.\n"
-       "If the driver itself enforces the limit (release 615 and newer: docs/node.md), it stops these programs, too.\n"
+       "If the driver itself enforces the limit (release 615 and newer), it stops these programs, too.\n"
        "A guarantee protects memory from other guarantees and slices only: programs without a limit can still\n"
        "allocate any free memory.\n\n"
        "A function of a later driver that ration does not know works, but its memory does not count towards the\n"
@@ -234,7 +244,7 @@ const std::vector<Topic>& topics() {
        "  kubectl apply -k share/ration/kubernetes           installs ration on every node; also a Helm chart\n"
        "  ration snippet kubernetes IMAGE --limit 4GiB       prints an example of a pod with a claim\n\n"
        "The daemon on each node enforces the limits; pods keep their limits while the daemon is replaced.\n"
-       "docs/scenarios/kubernetes.md begins with a cluster of one machine.\n"},
+       "A cluster of one machine to begin with: ration docs kubernetes\n"},
       {"slurm", "limits for jobs of Slurm",
        "Slurm allocates shares of GPUs to jobs and accounts for them (gres/shard, in MiB of one GPU). On the node,\n"
        "ration enforces each share as a limit:\n\n"

@@ -74,7 +74,7 @@ const std::vector<VerbText>& verb_texts() {
        "install makes a kernel, such as \"Python 3 \xc2\xb7 4 GiB GPU\", that JupyterLab, Notebook and VS Code "
        "offer: each notebook that uses this kernel is a workload under the limit. The module ration_jupyter does "
        "the work in the Python that has Jupyter. The words after -- are further options of ration run. For "
-       "JupyterHub see docs/scenarios/notebooks.md.",
+       "JupyterHub see ration docs notebooks.",
        {{"ration jupyter install --limit 4GiB --user", "a kernel of at most 4 GiB"},
         {"ration jupyter install --limit 50% --user -- --on-deny wait:30s", "a kernel that waits for memory"},
         {"ration jupyter list", "the kernels that are installed"},
@@ -400,7 +400,7 @@ const std::vector<VerbText>& verb_texts() {
        "file and the old values stay.",
        {{"ration config init", "write a file for this user; as root, for the machine"},
         {"ration config print", "show each value and its origin"},
-        {"ration config validate new.toml && sudo mv new.toml /etc/ration/ration.toml",
+        {"ration config validate new.toml && sudo install -D -m 644 new.toml /etc/ration/ration.toml",
          "check a file before it is used"},
         {"ration config reload", "make the daemon use the changed files"}}},
       {"demo",
@@ -432,6 +432,17 @@ const std::vector<VerbText>& verb_texts() {
        {{"ration help units", ""},
         {"ration help E1104", ""},
         {"ration help schema ps", "the JSON schema of ration ps -o json"}}},
+      {"docs",
+       Task::kHelp,
+       0,
+       "",
+       "print where the manual is",
+       "[PAGE]",
+       "Prints the path of a page of the manual, to be opened in a browser; without PAGE, the page that leads to all "
+       "others.",
+       {{"xdg-open $(ration docs tensorflow)", "open a page on this machine"},
+        {"ration docs scenarios/kubernetes", ""},
+        {"ration docs zh/tensorflow", "a page in Chinese"}}},
       {"version",
        Task::kHelp,
        0,

@@ -100,7 +100,7 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
   if (!options.file.empty()) files = {{options.file, true}};
   const auto layers = config::read_layers(files);
   if (!layers && !options.file.empty())
-    return fail("E1601", fmt::format("{} cannot be read.", options.file),
+    return fail("E1601", layers.error().what,
                 "ration config path   (to check another program's output: … | ration config validate /dev/stdin)", 2);
   if (!layers) return tl::unexpected(layers.error());
   config::Reading parsed = config::parse_configuration(*layers);

@@ -85,9 +85,8 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
   const std::string who = holders_on(session, snapshot, best.device.index);
   std::string why;
   if (best.device.free && best.available < *best.device.free)
-    why = fmt::format(" {} are free, but {} are promised{}.", session.size(*best.device.free),
-                      session.size(best.promised),
-                      best.kept_free == Bytes{0} ? "" : fmt::format(" and {} kept free", session.size(best.kept_free)));
+    why = fmt::format(" {} are free, {} of them kept for guarantees, for slices or by keep_free.",
+                      session.size(*best.device.free), session.size(*best.device.free - best.available));
   const Bytes round = admission::round_size(best.available);
   const bool queue = snapshot.contains("queue");
   const std::string wait = command({"run", queue ? "--wait" : "--on-deny=wait", gpu.empty() ? "" : "--gpu", gpu,

@@ -73,8 +73,9 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   if (topic.size() > 1)
     return fail("E1422", fmt::format("help explains one topic at a time; '{}' is a second topic.", topic[1]),
                 "ration help " + topic.front(), 2);
-  const char* meant = meant_by(topic_habits(), topic.front());
-  const std::string name = meant != nullptr ? meant : topic.front();
+  const std::string typed = lower(topic.front());
+  const char* meant = meant_by(topic_habits(), typed);
+  const std::string name = meant != nullptr ? meant : typed;
   const bool is_topic =
       name == "env" || name == "config";  // topics with the name of a verb; ration VERB --help explains the verb
   if (find_verb(app, name) != nullptr && !is_topic) {
@@ -95,7 +96,7 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   }
   std::vector<std::string> known = verb_names();
   for (const Topic& entry : topics()) known.emplace_back(entry.name);
-  return fail("E1422", fmt::format("there is no help on '{}'.{}", name, suggestion(name, known)),
+  return fail("E1422", fmt::format("there is no help on '{}'.{}", topic.front(), suggestion(name, known)),
               "ration help   lists the topics", 3);
 }
 

@@ -22,8 +22,9 @@ class UngovernedPolicyRule final : public Rule {
 
  private:
   struct Process {
-    FileDescriptor handle;  // pidfd; empty if it cannot be opened
-    std::uint64_t seen_ns = 0, signalled_ns = 0;
+    FileDescriptor handle;   // pidfd; empty if it cannot be opened
+    bool is_to_end = false;  // by the rule in force at the last tick
+    std::uint64_t told_ns = 0, signalled_ns = 0;
     bool killed = false;
   };
   std::map<std::int32_t, Process> processes_;  // by pid
@@ -36,6 +37,7 @@ void UngovernedPolicyRule::run(const Moment& moment, Effects& effects) {
     processes_.clear();
     return;
   }
+  const bool ends = rule == config::Ungoverned::kTerminate;
   const auto grace = static_cast<std::uint64_t>(moment.configuration.defaults.grace.value.count());
   std::map<std::int32_t, Process> present;
   for (const UngovernedView& view : moment.snapshot.ungoverned) {
@@ -44,12 +46,12 @@ void UngovernedPolicyRule::run(const Moment& moment, Effects& effects) {
     auto known = processes_.find(pid);
     const bool fresh = known == processes_.end();
     Process process = fresh ? Process{} : std::move(known->second);
-    if (fresh) {
-      process.seen_ns = moment.now_ns;
-      process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
-      effects.events.push_back(
-          no_limit_event(view, rule == config::Ungoverned::kWarn ? std::nullopt : std::optional(grace)));
-    } else if (rule == config::Ungoverned::kTerminate && process.handle && moment.now_ns >= process.seen_ns + grace) {
+    if (fresh) process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+    // A process that was warned of before the rule changed has its grace period from the change on.
+    if (fresh || (ends && !process.is_to_end)) {
+      process.told_ns = moment.now_ns;
+      effects.events.push_back(no_limit_event(view, ends ? std::optional(grace) : std::nullopt));
+    } else if (ends && process.handle && moment.now_ns >= process.told_ns + grace) {
       const bool again = process.signalled_ns != 0;
       if (!again || (moment.now_ns >= process.signalled_ns + kKillDelay && !process.killed)) {
         const int signal = again ? SIGKILL : SIGTERM;
@@ -59,6 +61,7 @@ void UngovernedPolicyRule::run(const Moment& moment, Effects& effects) {
         process.killed = again || !sent;
       }
     }
+    process.is_to_end = ends;
     present.emplace(pid, std::move(process));
   }
   processes_ = std::move(present);

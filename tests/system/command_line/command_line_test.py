@@ -418,7 +418,7 @@ class CommandLine(unittest.TestCase):
     def test_what_is_promised_is_why_something_does_not_fit(self):
         self.assertEqual(self.ration("split", NODE, "0", "--into", "4").returncode, 0)
         text = self.refused(4, "E1302", "fits", NODE, "1GiB")
-        self.assertIn("16.0 GiB are free, but 16.0 GiB are promised", text)
+        self.assertIn("16.0 GiB are free, 16.0 GiB of them kept for", text)
         self.assertNotIn("0MiB", text)
 
     def test_empty_slices_are_cut_anew(self):

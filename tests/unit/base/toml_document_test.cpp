@@ -63,6 +63,18 @@ TEST(TomlDocument, EveryKeyAndValueKnowsItsLineAndColumn) {
   EXPECT_EQ(match->find("nobody"), nullptr);
 }
 
+TEST(TomlDocument, TheUsualMistakesAreExplained) {
+  const auto size = read_toml("[[tenant]]\nguarantee = 6GiB   # of vision\n", "f");
+  ASSERT_FALSE(size);
+  EXPECT_EQ(size.error().what, "a size is a text in quotes");
+  EXPECT_EQ(size.error().fix, "guarantee = \"6GiB\"");
+  EXPECT_EQ(size.error().place.line, 2U);
+  const auto quotes = read_toml("limit = \u201c6GiB\u201d\n", "f");
+  ASSERT_FALSE(quotes);
+  EXPECT_EQ(quotes.error().what, "these are not straight quotes");
+  EXPECT_FALSE(read_toml("limit = " + std::string(100'000, '6') + "GiB\n", "f"));
+}
+
 TEST(TomlDocument, ItemsStandInTheOrderOfTheDocument) {
   const auto read = read_toml("z = 1\ny = 2\n[x]\n[w]\n[v]\n", "f");
   ASSERT_TRUE(read);

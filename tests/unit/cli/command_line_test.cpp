@@ -82,6 +82,10 @@ TEST_F(CommandLineTest, AWordOfAnotherToolIsAnsweredWithTheCommandThatDoesTheSam
   EXPECT_EQ(fix({"set", "train", "9GiB"}), "ration set train --limit 9GiB");
   EXPECT_EQ(fix({"set", "train", "much"}), "ration set --help");
   EXPECT_EQ(fix({"set", "--limit", "9GiB"}), "ration set --help");
+  for (const char* option : {"--memory_limit", "--memory-limit", "--mem=4096"})
+    EXPECT_NE(outcome({"run", option, "4096", "--", "true"}).find("Did you mean '--limit'?"), std::string::npos)
+        << option;
+  EXPECT_NE(outcome({"set", "train", "-m", "9GiB"}).find("Did you mean '--limit'?"), std::string::npos);
 }
 
 TEST_F(CommandLineTest, ASizeThatNoDeviceCouldHaveIsRefusedBeforeAnyDeviceIsAsked) {

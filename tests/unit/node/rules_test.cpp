@@ -293,6 +293,28 @@ TEST_F(RulesTest, UngovernedPolicyWarnsThenAsksThenEndsTheProcessItSaw) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+TEST_F(RulesTest, AProcessThatWasWarnedOfHasItsGraceFromTheChangeOfTheRuleOn) {
+  const auto rule = [](const std::string& name) {
+    return "[defaults]\nungoverned = \"" + name + "\"\ngrace = \"10s\"\n";
+  };
+  start(rule("warn"));
+  const pid_t child = ::fork();
+  if (child == 0)
+    for (;;) ::pause();
+  device_.processes = {{child, 2_GiB}};
+  device_.free = 14_GiB;
+  EXPECT_EQ(told("alert", 30).size(), 1U);
+  engine_->configure(config::parse_configuration({{"test.toml", rule("terminate")}}).configuration);
+  const Texts warned = told("alert", 9);
+  ASSERT_EQ(warned.size(), 1U);
+  EXPECT_NE(warned.front().find("it will be ended in 10s"), std::string::npos) << warned.front();
+  EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "it was ended within its grace period";
+  EXPECT_EQ(told("alert", 3).size(), 1U);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
 TEST_F(RulesTest, ATrimTellsWhatCameBackWhenItsTimeIsOver) {
   start();
   Program& train = run("train", 8_GiB);

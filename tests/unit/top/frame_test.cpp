@@ -80,6 +80,7 @@ TEST_F(Frame, ABarIsDividedAsTheMemoryIs) {
   auto data = snapshot(rows);
   data["devices"][0]["ungoverned_bytes"] = 5 * kGiB;
   data["devices"][0]["free_bytes"] = 20 * kGiB;
+  data["devices"][0]["available_bytes"] = 10 * kGiB;
   View view = view_of(data);
   const std::string bar = lines_of(draw(view, 71, 24, true).text(false))[2];
   const auto count = [&](const std::string& glyph) {
@@ -91,7 +92,7 @@ TEST_F(Frame, ABarIsDividedAsTheMemoryIs) {
   EXPECT_EQ(count("█"), 11) << bar;
   EXPECT_EQ(count("▓"), 5) << bar;
   EXPECT_EQ(count("░"), 5) << bar;
-  EXPECT_EQ(count("╌"), 11) << bar;  // 10 GiB more are promised to b
+  EXPECT_EQ(count("╌"), 11) << bar;  // 10 GiB of it are kept
   EXPECT_EQ(count("┊"), 1) << bar;
   EXPECT_EQ(count("·"), 9) << bar;
 }
