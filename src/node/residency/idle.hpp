@@ -45,7 +45,7 @@ struct IdleDecision {
   std::string id;
   IdleAction action = IdleAction::kReport;
   std::uint64_t idle_ns = 0;
-  Message reason;  ///< for people: `no memory taken or given back and no computing for 47m 00s`
+  Message reason;  ///< for people: `no memory allocated or freed, and no computation, for 47m 00s`
 };
 
 /// Promises: a workload counts as idle since it last computed, allocated memory, or freed memory without a trim

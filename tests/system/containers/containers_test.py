@@ -340,7 +340,7 @@ class Containers(OfEngine):
         self.assertEqual(self.book("evil").stat().st_size, whole)
         self.engine.execute("evil", "truncate", "-s", "1099511627776", BOOK)
         self.until(lambda: self.book("evil").stat().st_size == whole, "it is cut back")
-        self.assertIn("nlp/evil made the file of its book 1.00 TiB long; the daemon cut it to its proper size", [event["text"] for event in self.events("violation")])
+        self.assertIn("nlp/evil extended the file of its book to 1.00 TiB; the daemon cut the file to its proper size", [event["text"] for event in self.events("violation")])
         done = self.run_in("ration-workload", "total", device="ration.sh/tenant=vision")  # others get books all the while
         self.assertEqual(done.stdout.strip(), str(2 * GIB), done.stderr)
         self.nothing_left_of("evil")

@@ -257,7 +257,7 @@ class Explain(Faces):
             self.row(name)
         done = self.ration("run", "--wait=200ms", self.node, "--limit", "12GiB", "--gpu", "1", "--", "true")
         self.assertEqual(done.returncode, 124, done.stderr)
-        self.assertRegex(done.stderr, r"not enough room: GPU 1 has the most, with 7\.94 GiB of 16\.0 GiB neither held nor promised\n +taken by  \S*/second 8\.06 GiB\n")
+        self.assertRegex(done.stderr, r"not enough room: GPU 1 has the most: 7\.94 GiB of 16\.0 GiB are neither held nor promised\n +taken by  \S*/second 8\.06 GiB\n")
         process = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "promised", "--limit", "7GiB", "--guarantee", "7GiB", "--gpu", "1", "--", BIN / "ration-workload", "hold", "1GiB"],
                                    env=self.environment, stdout=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.communicate()))
@@ -364,7 +364,7 @@ class InAContainer(Faces):
     def test_who_may_be_computing_is_not_taken_for_idle(self):
         self.holding("train", "1GiB", "--limit", "2GiB")
         event = self.until(lambda: self.events("idle"), "it takes nothing")[0]
-        self.assertIn("whether it computes is not known, so it is not suspended", event["text"])
+        self.assertIn("whether the workload computes is not known, so it is not suspended", event["text"])
 
     def test_a_process_measures_its_context_where_nobody_did(self):
         waits = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "train", "--limit", "2GiB", "--", "sh", "-c", "read go; exec ration-workload hold 1GiB"],

@@ -280,7 +280,7 @@ class RemovedHistory(Machine):
             self.looks()
             (check,) = [check for check in self.get("/api/v1/health")["checks"] if check["id"] == "disk.history"]
             self.assertEqual(check["status"], "warn")
-            self.assertIn("was removed, and a new one begun", check["text"])
+            self.assertIn("was removed, and a new one was started", check["text"])
             done = self.ration("report", "--window", "1h")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("The lines add up", done.stdout)

@@ -330,7 +330,7 @@ class Webhooks(Case):
         self.assertEqual(self.ask("POST", "/api/v1/reload", {})[0], 200)
         self.be_denied()
         self.raised()
-        self.until(lambda: any("webhook: it answers with 302" in event["text"] for event in self.events("daemon")), "it is said")
+        self.until(lambda: any("webhook: the receiver answers with 302" in event["text"] for event in self.events("daemon")), "it is said")
         self.assertEqual({path for path, _, _ in self.heard}, {"/moved?key=se%22cret"})
 
 

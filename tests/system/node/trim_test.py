@@ -63,7 +63,7 @@ class Trims(Case):
     def test_a_program_that_calls_nothing_keeps_its_memory_and_is_told_so(self):
         self.stock()
         self.asked()
-        self.assertRegex(self.told(), r"stock gave back nothing of 832 MiB: .*the program called nothing that frees memory or waits for the GPU$")
+        self.assertRegex(self.told(), r"stock gave back nothing of 832 MiB: .*the program called no function that frees memory or waits for the GPU$")
         self.held(768)
 
     def test_a_program_that_uses_all_that_it_holds_keeps_it_and_is_told_so(self):

@@ -529,7 +529,7 @@ class Shares(Inside):
         self.addCleanup(running.communicate)
         self.assertEqual(running.stdout.readline(), "there\n")
         told = self.ration("why")
-        self.assertIn("cuMemAlloc in generator: that share of", told)
+        self.assertIn("cuMemAlloc in generator: this share of", told)
         self.assertIn("held 64.0 MiB of its limit 100 MiB, and 64.0 MiB more would not fit", told)
         self.assertIn("in the program: ration.share(NAME, '128MiB')", told)
 

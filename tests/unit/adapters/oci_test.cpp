@@ -58,7 +58,7 @@ TEST_F(OciTest, WhatIsNoConfigurationIsNeitherWaitedForNorReadWithoutAnEnd) {
   EXPECT_NE(why().find("it is a device."), std::string::npos);
   folder_.write("bundle/config.json", "");
   std::filesystem::resize_file(file, std::uintmax_t{1} << 40);
-  EXPECT_NE(why().find("it has more than the 16.0 MiB"), std::string::npos);
+  EXPECT_NE(why().find("it is larger than 16.0 MiB"), std::string::npos);
   folder_.write("bundle/config.json", std::string(8 << 20, '['));
   EXPECT_NE(why().find("is not the configuration of a container"), std::string::npos) << "a tree of 75 times its size";
 }

@@ -153,7 +153,7 @@ TEST_F(SlicesTest, OfTheConfigurationAreCutOnceAndTakenBackWithIt) {
   EXPECT_EQ(configure(kHalves, 2), std::vector<std::string>{"GPU 0 is cut into 8.00 GiB, 8.00 GiB"});
   EXPECT_EQ(text(), "0.0=8GiB* 0.1=8GiB* ");
   EXPECT_TRUE(configure(kHalves, 2).empty()) << "nothing has to be done";
-  EXPECT_EQ(configure("", 2), std::vector<std::string>{"GPU 0 is whole again"});
+  EXPECT_EQ(configure("", 2), std::vector<std::string>{"GPU 0 is no longer cut into slices"});
   EXPECT_EQ(text(), "");
 }
 
@@ -169,7 +169,7 @@ TEST_F(SlicesTest, WithSomebodyInThemStay) {
   start("inside", "0.1");
   const auto told = configure("");
   ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0], "GPU 0 keeps its slices while inside is in 0.1: reload again when it has ended");
+  EXPECT_EQ(told[0], "GPU 0 keeps its slices while inside is in 0.1: reload again when that workload has ended");
   EXPECT_EQ(text(), "0.0=8GiB* 0.1=8GiB* ");
 }
 

@@ -101,7 +101,7 @@ TEST(Message, WhatADocumentSaysIsReadBackAsItWasEntered) {
   put_message(row, "reason", reason);
   put_message(row, "text", fixed<"lease.its_turn">());
   put_message(row, "note", "said elsewhere");
-  EXPECT_EQ(row, json({{"reason", "more than GPU 1 can give: 4.00 GiB"},
+  EXPECT_EQ(row, json({{"reason", "more than GPU 1 can provide: 4.00 GiB"},
                        {"reason_message",
                         {{"message_id", "lease.too_large"}, {"arguments", {{"gpu", 1}, {"whole_bytes", 4294967296}}}}},
                        {"text", "its turn"},
@@ -115,7 +115,7 @@ TEST(Message, WhatADocumentSaysIsReadBackAsItWasEntered) {
   EXPECT_EQ(message_in(row, "nothing"), "");
   // Of a later ration.
   row["reason_message"]["message_id"] = "lease.too_small";
-  EXPECT_EQ(message_in(row, "reason"), "more than GPU 1 can give: 4.00 GiB");
+  EXPECT_EQ(message_in(row, "reason"), "more than GPU 1 can provide: 4.00 GiB");
   EXPECT_EQ(message_in(row, "reason").id(), "");
 }
 

@@ -80,7 +80,7 @@ const std::map<std::string, std::function<void(const std::string& path)>>& no_fi
          ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
          ::close(socket);
        }},
-      {"it has more than the 16.0 MiB that are read of such a file",
+      {"it is larger than 16.0 MiB, the most that ration reads of such a file",
        [](const std::string& path) {
          std::ofstream{path};
          std::filesystem::resize_file(path, std::uintmax_t{1} << 40);
@@ -105,7 +105,8 @@ TEST(WholeFile, WhatIsNoSmallFileIsNotReadAndSaysWhatItIs) {
 
 TEST(WholeFile, WhatHasNoEndIsReadAsFarAsItMayBe) {
   const FileDescriptor zeros{::open("/dev/zero", O_RDONLY | O_CLOEXEC)};
-  EXPECT_EQ(read_whole(zeros.get(), 1 << 20).error(), "it has more than the 1.00 MiB that are read of such a file");
+  EXPECT_EQ(read_whole(zeros.get(), 1 << 20).error(),
+            "it is larger than 1.00 MiB, the most that ration reads of such a file");
 }
 
 TEST(WholeFile, AFileOfTheKernelIsReadWhole) {

@@ -17,7 +17,7 @@ TEST(IdleWatch, AnswersOnceWhenNothingHappenedForLongEnough) {
   const auto decision = watch.decide(facts, policy, 57 * kMinutes);
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->action, IdleAction::kTrim);
-  EXPECT_EQ(decision->reason, "no memory taken or given back and no computing for 47m 00s");
+  EXPECT_EQ(decision->reason, "no memory allocated or freed, and no computation, for 47m 00s");
   EXPECT_FALSE(watch.decide(facts, policy, 58 * kMinutes)) << "answered already";
   EXPECT_EQ(watch.idle_ns("jup", 58 * kMinutes), 48 * kMinutes);
   EXPECT_FALSE(watch.idle_ns("nobody", 0));

@@ -141,7 +141,7 @@ TEST(LeaseQueue, ASmallOnePassesOnlyIfTheHeadIsNotDelayed) {
   EXPECT_EQ(queue.reason("lengthy")->kind, WaitReason::Kind::kBehind);
   EXPECT_EQ(queue.reason("lengthy")->behind, "head");
   EXPECT_EQ(to_text(*queue.reason("lengthy")),
-            "GPU 0 has 6.00 GiB left, kept for head, which comes first and may start in 9m 59s; this one may take "
+            "GPU 0 has 6.00 GiB left, kept for head, which comes first and may start in 9m 59s; this run may take "
             "11m 00s");
   ASSERT_TRUE(queue.submit(lasting(request("brief", 6_GiB, 2, "b"), {1 * kMinute, 9 * kMinute})));
   const auto leases = queue.step(5).granted;
@@ -160,7 +160,7 @@ TEST(LeaseQueue, WhoseLengthIsNotKnownPassesOnlyWhereThereIsRoomForBoth) {
   ASSERT_TRUE(queue.submit(request("wide", 5_GiB, 2, "w")));
   EXPECT_EQ(granted(queue, 3), Names{});
   EXPECT_EQ(to_text(*queue.reason("wide")),
-            "GPU 0 has 6.00 GiB left, kept for head, which comes first and may start at any moment; how long this one "
+            "GPU 0 has 6.00 GiB left, kept for head, which comes first and may start at any moment; how long this run "
             "takes is not known");
   ASSERT_TRUE(queue.submit(request("narrow", 4_GiB, 2, "n")));
   const auto leases = queue.step(4).granted;
@@ -242,7 +242,7 @@ TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
     queue.release(id);
   }
   EXPECT_EQ(to_text(*queue.reason("large")),
-            "not enough room: GPU 0 has the most, with 8.00 GiB of 16.0 GiB neither held nor promised");
+            "not enough room: GPU 0 has the most: 8.00 GiB of 16.0 GiB are neither held nor promised");
   queue.update(devices({{16_GiB, 2_GiB}}));
   EXPECT_EQ(granted(queue, 3), Names{"large"});
 }
@@ -302,7 +302,7 @@ TEST(LeaseQueue, ADeadlineEndsTheWait) {
 TEST(LeaseQueue, TheEstimateIsTheMedianOfRealWaitsOrSaysWhyThereIsNone) {
   auto queue = one_device();
   EXPECT_FALSE(queue.estimate().median_ns);
-  EXPECT_EQ(queue.estimate().unknown_reason, "0 waits are known, 3 are needed");
+  EXPECT_EQ(queue.estimate().unknown_reason, "0 waits are known, but an estimate needs 3");
   ASSERT_TRUE(queue.submit(request("r0", 16_GiB, 0, "r0")));
   granted(queue, 0);  // at once: no wait
   EXPECT_EQ(queue.estimate().count, 0U);

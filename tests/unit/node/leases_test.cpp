@@ -241,15 +241,15 @@ TEST(Leases, WhoIsKnownToBeGoneInTimePassesAndIsToldWhy) {
   leases.step(now, 5 * kSecond);
   const auto row = [&](const std::string& id) { return *leases.view(id); };
   EXPECT_EQ(row(brief).reason, "GPU 0 has 6.00 GiB left, kept for " + head +
-                                   ", which comes first and may start in 9m 57s; how long this one takes is not "
+                                   ", which comes first and may start in 9m 57s; how long this run takes is not "
                                    "known");
   for (int i = 0; i < 5; ++i) leases.learn(program("brief"), 60 * kSecond);
   const auto events = leases.step(now, 6 * kSecond);
   EXPECT_EQ(row(brief).state, LeaseState::kGranted) << "its runs ended while it waited";
-  EXPECT_EQ(row(brief).reason, "ahead of " + head + ", which cannot start before this one ends");
+  EXPECT_EQ(row(brief).reason, "ahead of " + head + ", which cannot start before this run ends");
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].text,
-            brief + " of nlp may start on GPU 0, ahead of " + head + ", which cannot start before this one ends");
+            brief + " of nlp may start on GPU 0, ahead of " + head + ", which cannot start before this run ends");
   EXPECT_EQ(row(head).state, LeaseState::kWaiting);
 }
 

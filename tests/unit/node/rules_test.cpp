@@ -104,7 +104,7 @@ TEST_F(RulesTest, ABookThatIsDamagedCountsWithAllThatItsWorkloadMayHold) {
   ASSERT_EQ(::truncate(train.path.c_str(), 0), 0);
   EXPECT_EQ(told("violation"),
             Texts{"the book of nlp/train was altered: the book is shorter than its format says; until "
-                  "the workload ends, it counts as if it held all that its limit allows"});
+                  "the workload ends, its whole limit counts as held"});
   Program& other = run("other", 6_GiB);
   EXPECT_EQ(told("violation", 3), Texts{}) << "told once";
   EXPECT_FALSE(other.take(3_GiB)) << "its tenant has 2 GiB left";
@@ -327,7 +327,7 @@ TEST_F(RulesTest, ATrimTellsWhatCameBackWhenItsTimeIsOver) {
   engine_->subjects().residency.begin_trim(engine_->moment(), engine_->registry().workloads().at(train.path), "root");
   EXPECT_EQ(told("trimmed", 5),
             Texts{"nlp/train gave back nothing of 1.00 GiB: all of it is in use or cached by its framework, or the "
-                  "program called nothing that frees memory or waits for the GPU"});
+                  "program called no function that frees memory or waits for the GPU"});
 }
 
 constexpr const char* kSuspendIdle =

@@ -15,7 +15,7 @@ export const fields: Record<string, FieldKind> = {
 /** As the daemon says it. */
 export const sentences = {
   "filter.rest": "the filter cannot continue with '{text}'.",
-  "filter.too_deep": "the filter has too many parentheses within each other.",
+  "filter.too_deep": "the filter has too many nested parentheses.",
   "filter.no_parenthesis": "a ')' is missing in the filter.",
   "filter.no_quote": "a '\"' is missing in the filter.",
   "filter.no_field": "rows have no field '{field}' to filter by.[ Did you mean '{meant}'?] They have {fields}.",
