@@ -255,7 +255,7 @@ test("whoever has no token sees totals and changes nothing; the token makes an o
   const row = await subject();
   const { page, close } = await open(browser, daemon, `/workloads/${row.workload}`, { expected: /401|403/ });
   await live(page);
-  await page.getByText("Workloads are changed here by operators").waitFor();
+  await page.getByText("Only operators can change workloads here").waitFor();
   assert.equal(await page.locator("#limit").count(), 0);
   assert.match(await page.locator("#facts + *, .facts").last().innerText(), /n\/a \(not yours\)/);
   await page.getByRole("button", { name: "Enter token" }).click();
@@ -294,7 +294,7 @@ test("a workload is trimmed, suspended and resumed by its buttons, and its event
   await act("Trim", "trimmed");
   await page.getByRole("button", { name: "Suspend …" }).click();
   const told = await dialog.innerText();
-  for (const word of [row.tenant ?? "", row.user, `pid ${row.processes?.[0]?.pid}`, "move to the host's memory", "GiB"]) assert.ok(told.includes(word), `${word} in ${told}`);
+  for (const word of [row.tenant ?? "", row.user, `pid ${row.processes?.[0]?.pid}`, "move to host memory", "GiB"]) assert.ok(told.includes(word), `${word} in ${told}`);
   await dialog.getByRole("button", { name: "Cancel" }).click();
   await dialog.waitFor({ state: "detached" });
   assert.equal((await stateOf())?.state, "running");
@@ -302,7 +302,7 @@ test("a workload is trimmed, suspended and resumed by its buttons, and its event
   const suspended = await stateOf();
   assert.equal(suspended?.state, "suspended");
   assert.ok((suspended.suspended_bytes ?? 0) > 0);
-  await page.locator(".facts").getByText("in the host's memory").waitFor();
+  await page.locator(".facts").getByText("in host memory").waitFor();
   await act("Resume", "resumed");
   await page.getByRole("button", { name: "Suspend …" }).waitFor();
   assert.equal((await stateOf())?.state, "running");

@@ -56,7 +56,7 @@ test("arrows choose, the box says which, Escape gives the focus back", async () 
   await page.keyboard.press("ArrowUp");
   assert.ok(await chosen(page).isVisible(), "the last one is scrolled to");
   await page.keyboard.type("no such thing");
-  await page.getByText("Nothing is called that here.").waitFor();
+  await page.getByText("Nothing here has that name.").waitFor();
   await page.keyboard.press("Enter");
   await page.keyboard.press("Escape");
   await box(page).waitFor({ state: "detached" });
@@ -106,7 +106,7 @@ test("the mouse has a button for it, and a row one for what may be done to its w
   assert.ok(offered.slice(5).every((label) => label.startsWith("Copy: ration ") && label.includes(row.workload)));
   await page.getByRole("option", { name: new RegExp(`^Stop ${row.workload} `) }).click();
   const dialog = page.getByRole("dialog", { name: `Stop ${row.workload}` });
-  await dialog.getByText("What they have not saved is lost").waitFor();
+  await dialog.getByText("Unsaved work is lost").waitFor();
   assert.equal(await dialog.locator(".command code").innerText(), `${await commandOf(daemon, "stop")} ${row.workload}`);
   await close();
 });

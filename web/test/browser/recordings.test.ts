@@ -82,7 +82,7 @@ test("a moment and a range are in the address, and a range leads down to the eve
 
 test("two runs have one axis, and what changed is said", async () => {
   const { page, close } = await open(browser, daemon, "/recordings/train.rec", { operator: true });
-  await page.getByLabel("Beside").selectOption("after.rec");
+  await page.getByLabel("Compare with").selectOption("after.rec");
   await page.locator("table[data-name=changes] tbody tr").first().waitFor();
   const changes = await ask<unknown[]>(daemon, "/api/v1/recordings/train.rec/changes?to=after.rec");
   assert.equal(await page.locator("table[data-name=changes] tbody tr").count(), changes.length);
