@@ -33,7 +33,8 @@ void Api::answer_later(const http::Responder& responder, std::function<Result<ht
     responder.respond(std::move(*response));
   };
   if (!worker_.post(job))
-    responder.fail({"E1517", "too many questions about the past wait already.", "Try again in a few seconds.", 1}, 503);
+    responder.fail({"E1517", "too many requests for past data are already waiting.", "Try again in a few seconds.", 1},
+                   503);
 }
 
 void Api::ask_history(const http::Responder& responder, const std::string& schema,

@@ -76,17 +76,17 @@ void devices(Exposition& out, const Snapshot& snapshot) {
          out.sample(gpu + "," + label("uuid", view.device.uuid) + "," + label("name", view.device.name),
                     view.device.total.count());
        });
-  each("ration_device_memory_used_bytes", "Memory in use, as the driver says and as the books say.",
+  each("ration_device_memory_used_bytes", "Memory in use, according to the driver and according to the books.",
        [&](const DeviceView& view, const std::string& gpu) {
          const std::string labels = gpu + "," + label("uuid", view.device.uuid);
          if (const auto used = view.used()) out.sample(labels + ",source=\"driver\"", used->count());
          out.sample(labels + ",source=\"books\"", view.governed.count());
        });
-  each("ration_device_utilisation_ratio", "Share of the time in which the device computed, as the driver says.",
+  each("ration_device_utilisation_ratio", "Share of the time in which the device computed, according to the driver.",
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.device.utilisation) out.sample(gpu, *view.device.utilisation / 100.0);
        });
-  each("ration_device_temperature_celsius", "Temperature of the device, as the driver says.",
+  each("ration_device_temperature_celsius", "Temperature of the device, according to the driver.",
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.device.temperature) out.sample(gpu, *view.device.temperature);
        });
@@ -98,7 +98,7 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.promised.count()); });
   each("ration_device_available_bytes", "Memory free for workloads without a guarantee.",
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.available.count()); });
-  each("ration_ungoverned_memory_bytes", "Memory of processes that no limit holds.",
+  each("ration_ungoverned_memory_bytes", "Memory of processes that are under no limit.",
        [&](const DeviceView& view, const std::string& gpu) {
          if (view.device.processes && !view.unknown_reason) out.sample(gpu, view.ungoverned.count());
        });
@@ -133,7 +133,7 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
   each("ration_tenant_peak_bytes", "Sum of the peaks of the tenant's running workloads.",
        [](const TenantSums& sum) { return sum.peak; });
   each("ration_tenant_headroom_bytes",
-       "Memory that the tenant's workloads may still take before they reach their limits.",
+       "Memory that the tenant's workloads can still take before they reach their limits.",
        [](const TenantSums& sum) { return sum.limit - std::min(sum.limit, sum.used); });
   out.family("ration_time_to_limit_seconds", "gauge",
              "Time until the tenant reaches the limits of its workloads if its use keeps growing as it does now.");
@@ -180,27 +180,27 @@ void counters(Exposition& out, const Counters& counted) {
     out.sample(where(kind.where) + "," + label("reason", kind.reason), count);
   out.family("ration_denied_bytes_total", "counter", "Bytes of requests that were denied.");
   for (const auto& [key, bytes] : counted.denied_bytes) out.sample(where(key), bytes);
-  out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads freed on request.");
+  out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads gave back when they were asked to trim.");
   for (const auto& [key, bytes] : counted.trimmed_bytes) out.sample(where(key), bytes);
   out.family("ration_byte_seconds_total", "counter",
-             "Memory multiplied by time; basis names the memory that is charged.");
+             "Memory multiplied by time; the label basis shows which memory is charged.");
   for (const auto& [key, sums] : counted.byte_seconds) {
     out.sample(where(key) + ",basis=\"used\"", sums.used);
     out.sample(where(key) + ",basis=\"limit\"", sums.limit);
     out.sample(where(key) + ",basis=\"guarantee\"", sums.guarantee);
   }
-  out.family("ration_limit_changes_total", "counter", "Limits changed by people.");
+  out.family("ration_limit_changes_total", "counter", "Changes of limits by people.");
   for (const auto& [key, count] : counted.limit_changes)
     out.sample(label("tenant", key.first) + "," + label("by", key.second), count);
   out.family("ration_violations_total", "counter",
-             "Books altered by their owners, and processes that held more than their books say.");
+             "Books altered by their owners, and processes that held more than their books show.");
   for (const auto& [tenant, count] : counted.violations) out.sample(label("tenant", tenant), count);
 }
 
 void ticks(Exposition& out, const Counters& counted) {
-  out.family("ration_looks_total", "counter", "Times that the daemon compared the books with the driver.");
+  out.family("ration_looks_total", "counter", "How often the daemon compared the books with the driver.");
   out.sample("", counted.ticks);
-  out.family("ration_look_seconds_total", "counter", "Time that comparing the books with the driver took.");
+  out.family("ration_look_seconds_total", "counter", "Time spent on comparing the books with the driver.");
   out.sample("", counted.tick_seconds);
 }
 
@@ -269,17 +269,17 @@ void workloads(Exposition& out, const Snapshot& snapshot, std::size_t most) {
        [](const WorkloadSums& sum) { return sum.limit.count(); });
   each("ration_workload_guarantee_bytes", "Guarantee of the workload.",
        [](const WorkloadSums& sum) { return sum.guarantee.count(); });
-  each("ration_workload_idle_seconds", "Time since the workload last took or gave back memory.",
+  each("ration_workload_idle_seconds", "Time since the workload last allocated or freed memory.",
        [](const WorkloadSums& sum) { return static_cast<double>(sum.idle_ns) / kSecond; });
-  each("ration_workload_waiting", "1 if a request for memory of one of the workload's processes waits, else 0.",
+  each("ration_workload_waiting", "1 if one of the workload's processes waits for memory, else 0.",
        [](const WorkloadSums& sum) { return sum.waiting ? 1 : 0; });
-  out.family("ration_workloads_truncated", "gauge", "Accounts that have no sample because there are too many.");
+  out.family("ration_workloads_truncated", "gauge", "Accounts without a sample, because there are too many accounts.");
   out.sample("", left_out);
 }
 
 void processes(Exposition& out, const Snapshot& snapshot, std::size_t most) {
   std::size_t shown = 0, all = 0;
-  out.family("ration_process_memory_bytes", "gauge", "Memory of a governed process, by its book.");
+  out.family("ration_process_memory_bytes", "gauge", "Memory of a governed process, according to its book.");
   for (const AccountView& account : snapshot.accounts) {
     for (const ProcessView& process : account.processes) {
       ++all;
@@ -290,7 +290,8 @@ void processes(Exposition& out, const Snapshot& snapshot, std::size_t most) {
                  process.used.count());
     }
   }
-  out.family("ration_processes_truncated", "gauge", "Processes that have no sample because there are too many.");
+  out.family("ration_processes_truncated", "gauge",
+             "Processes without a sample, because there are too many processes.");
   out.sample("", all - shown);
 }
 
@@ -298,7 +299,7 @@ void processes(Exposition& out, const Snapshot& snapshot, std::size_t most) {
 
 std::string metrics_text(const Snapshot& snapshot, const Counters& counted, const MetricsOptions& options) {
   Exposition out;
-  out.family("ration_build_info", "gauge", "Always 1; the labels name the versions of ration and of the driver.");
+  out.family("ration_build_info", "gauge", "Always 1; the labels contain the versions of ration and of the driver.");
   out.sample(label("version", RATION_VERSION) + "," + label("driver", snapshot.driver_version), 1);
   devices(out, snapshot);
   if (!options.totals_only) {

@@ -56,8 +56,8 @@ Result<LimitRequest> limit_request(const Request& request) {
                              {"gpu", &change.gpu}}) {
     RATION_TRY(const auto text, text_field(body, name));
     if (text.empty() && body.contains(name) && !body.at(name).is_null())
-      return fail("E1521", fmt::format("'{}' is empty.", name), R"(-d '{"limit":"4GiB"}', and leave out what stays)",
-                  2);
+      return fail("E1521", fmt::format("'{}' is empty.", name),
+                  R"(-d '{"limit":"4GiB"}', and leave out the fields that stay unchanged)", 2);
     *field = text;
   }
   for (const auto& [key, value] : body.items())
@@ -74,7 +74,7 @@ Result<LimitRequest> limit_request(const Request& request) {
       change.expected_changes = std::stoull(number);
     } catch (const std::exception&) {
       return fail("E1521", fmt::format("If-Match: {} is not a number of changes.", *match),
-                  "Give the row's limit_changes.", 2);
+                  "Send the row's limit_changes.", 2);
     }
   }
   return change;

@@ -95,7 +95,7 @@ Result<std::int64_t> event_number(const std::string& text) {
   std::int64_t id = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
   if (read.ec == std::errc{} && read.ptr == text.data() + text.size()) return id;
-  return fail("E1527", fmt::format("'{}' is not a number of an event.", text), "ration events", 2);
+  return fail("E1527", fmt::format("'{}' is not the number of an event.", text), "ration events", 2);
 }
 
 Result<history::EventQuestion> event_question(const Request& request) {

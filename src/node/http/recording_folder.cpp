@@ -72,7 +72,7 @@ Result<std::unique_ptr<trace::PackedRecording>> RecordingFolder::open(const std:
   // viewer gave.
   const std::string opened = path_of(*file);
   const auto unreadable = [&] {
-    return fail("E1811", fmt::format("{} cannot be read: it is no complete recording.", name),
+    return fail("E1811", fmt::format("{} cannot be read: it is not a complete recording.", name),
                 fmt::format("ration inspect {}/{}", path_, name));
   };
   if (!trace::is_packed(opened)) return unreadable();

@@ -78,8 +78,8 @@ void Api::install_recordings() {
       responder.fail(response.error(), is_unreadable ? kUnreadable : 0);
     };
     if (!recording_worker_.post(job))
-      responder.fail({"E1517", "too many questions about recordings wait already.", "Try again in a few seconds.", 1},
-                     503);
+      responder.fail(
+          {"E1517", "too many requests for recordings are already waiting.", "Try again in a few seconds.", 1}, 503);
   };
   // Answers with what `make` returns for the recording, and rejects a recording with too many blocks at one moment.
   const auto answer_from = [this, folder, later](const Request& request, const Responder& responder, const char* schema,

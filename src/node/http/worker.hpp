@@ -40,7 +40,7 @@ class Worker {
       try {
         job();
       } catch (const std::exception& problem) {  // a bug: this client gets no answer, all others do
-        std::fprintf(stderr, "ration: a question failed: %s\n", problem.what());
+        std::fprintf(stderr, "ration: a request failed: %s\n", problem.what());
       }
     }
   }

@@ -125,8 +125,9 @@ Result<LimitChanged::Host> change_host(const Workload& workload, const LimitRequ
   if (!workload.book.host.counted)
     return fail(
         "E1411",
-        fmt::format("the book of {} does not count pinned memory: an older ration started it.", workload.book.name),
-        "Start it again, with --host-limit.", 4);
+        fmt::format("the book of {} does not count pinned memory: an older version of ration started the workload.",
+                    workload.book.name),
+        "Start the workload again, with --host-limit.", 4);
   RATION_TRY(const Bytes wanted, admission::host_limit_of(request.host_limit, owned.host_configured));
   RATION_TRY(may_change(workload, caller, wanted > owned.host_configured));
   const LimitChanged::Host change{owned.host_configured, wanted, workload.host_used};

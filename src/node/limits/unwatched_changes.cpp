@@ -78,7 +78,7 @@ Result<void> write_unwatched_changes(const std::string& folder, const UnwatchedC
     return {};
   return fail(
       "E1405", fmt::format("{} cannot be written: {}.", file_in(folder), std::strerror(errno)),
-      "Free some space there, and repeat the command: the change holds, but a daemon that starts later will not "
+      "Free some space there, and repeat the command: the change applies now, but a daemon that starts later will not "
       "know of it.",
       1);
 }

@@ -28,7 +28,7 @@ Result<void> check_claim(const ContainerClaim& claim) {
   if (claim.devices.empty()) return wrong("a claim has at least one device.");
   std::set<std::string> uuids;
   for (const ClaimedDevice& device : claim.devices)
-    if (!uuids.insert(device.uuid).second) return wrong(fmt::format("device {} is there twice.", device.uuid));
+    if (!uuids.insert(device.uuid).second) return wrong(fmt::format("device {} is listed twice.", device.uuid));
   return {};
 }
 
@@ -42,7 +42,7 @@ Result<ClaimedDevice> share_of(const ClaimSubjects& node, const DeviceView& view
     return fail("E1305",
                 fmt::format("the guarantee {} is more than the limit {}.", format_size(claim.guarantee),
                             format_size(claim.limit)),
-                "a smaller guarantee", 2);
+                "Ask for a smaller guarantee.", 2);
   RATION_TRY(const auto limit, whole_granules(device, claim.limit, "limit"));
   const auto context = machine::context_cost(device, node.moment.snapshot.driver_version, node.runtime_folder);
   RATION_TRY(admission::holds_context(limit, context));
@@ -61,7 +61,7 @@ Result<void> fits_tenant(const ClaimSubjects& node, const DeviceView& view, cons
   return fail(
       "E1104",
       fmt::format("a claim of {} exceeds the limit of tenant {}: {} of GPU {}, of which {} is kept "
-                  "for its other claims.",
+                  "for the tenant's other claims.",
                   format_size(share.limit), tenant, format_size(most), view.device.index, format_size(promised)),
       "Ask for less, or: " + command({"set", tenant, "--limit", "SIZE"}), 2);
 }

@@ -85,7 +85,7 @@ Result<ContainerClaim> claim_from(const Request& request, const config::Configur
   }
   RATION_TRY(const auto growth, flag_field(body, "growth"));
   if (growth)
-    return fail("E1521", "a claim cannot let frameworks grow: their variables are the pod's own.",
+    return fail("E1521", "a claim cannot make frameworks start small: their variables belong to the pod.",
                 "TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false in the pod's env", 2);
   RATION_TRY(claim.devices, devices_of(body));
   RATION_TRY(const auto labels, labels_of(body));
@@ -120,7 +120,7 @@ void add_claim_routes(const AddRoute& add, RouteHost& host, ClaimSubjects node, 
     const ContainerClaim* claim = node.claims.find(request.captures.at("id"));
     if (claim == nullptr)
       return http::problem({"E1714", fmt::format("there is no claim {} on this node.", request.captures.at("id")),
-                            "Its engine asks for it before its containers start: restart the kubelet", 3});
+                            "The engine requests the claim before its containers start: restart the kubelet", 3});
     return host.answer("claim", claim_json(node.moment.snapshot, *claim));
   });
 

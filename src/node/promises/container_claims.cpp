@@ -73,7 +73,7 @@ Result<void> ContainerClaims::put(ContainerClaim claim) {
   }
   if (claims_.size() >= kMaxClaims)
     return fail("E1529", fmt::format("there are {} claims already.", claims_.size()),
-                "GET /api/v1/claims lists them; DELETE /api/v1/claims/ID gives back one that no pod has", 4);
+                "GET /api/v1/claims lists them; DELETE /api/v1/claims/ID gives back a claim that no pod has", 4);
   auto fresh = claims_;
   fresh[claim.id] = std::move(claim);
   return save(std::move(fresh));

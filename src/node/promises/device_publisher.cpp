@@ -12,7 +12,7 @@ ContainerDevices DevicePublisher::devices_of(const Moment& moment) const {
 
 Result<void> DevicePublisher::publish(const Moment& moment) {
   if (!publish_)
-    return fail("E1715", "this daemon publishes no devices to container engines, so no container can get one.",
+    return fail("E1715", "this daemon publishes no devices to container engines, so no container can use one.",
                 R"([containers] cdi = "/var/run/cdi" in ration.toml, then start the daemon again)", 1);
   ContainerDevices devices = devices_of(moment);
   auto written = publish_(devices);

@@ -96,7 +96,7 @@ Result<LeaseSubmission> submission_of(const Request& request, const json& body) 
   const auto identity = identity_of(*request.peer.pid);
   if (!identity)
     return fail("E1525", "the requesting process is not visible from here.",
-                "Ask from the host, or give the container the host's pid namespace.", 1);
+                "Send the request from the host, or give the container the host's pid namespace.", 1);
   submission.waiter = *identity;
   for (auto [key, field] : {std::pair{"tenant", &submission.tenant},
                             {"command", &submission.command},
@@ -160,7 +160,7 @@ Result<LeaseView> submit(RouteHost& host, const Moment& moment, Leases& leases, 
                          const Request& request) {
   RATION_TRY(const auto body, body_of(request));
   if (!request.peer.uid || !request.peer.pid)
-    return fail("E1523", "leases are requested on the socket, where the user is known.",
+    return fail("E1523", "leases must be requested on the socket, where the daemon knows the user.",
                 "ration run --wait --limit SIZE -- …", 5);
   RATION_TRY(auto submission, submission_of(request, body));
   const config::Configuration& configuration = moment.configuration;
@@ -205,7 +205,7 @@ void add_lease_routes(const AddRoute& add, RouteHost& host, const Moment& moment
     if (const auto lease = leases.view(id)) return host.answer("lease", lease_json(*lease, viewer));
     if (const CancelledLease* gone = leases.cancelled(id); gone != nullptr && viewer.may_see(gone->owner))
       return http::problem({"E1549", say<"lease.removed">("lease"_is(id), "by"_is(gone->by)),
-                            "ration run --wait … asks anew, at the end of the queue", 4},
+                            "ration run --wait … asks again, at the end of the queue", 4},
                            410);
     return http::problem({"E1526", fmt::format("there is no lease {}.", id), "ration ps", 3});
   });

@@ -105,8 +105,8 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
   const Bytes largest = sizes.empty() ? Bytes{0} : sizes.back();
   if (sizes.empty() || (waiting.request.gpus.empty() ? largest : sizes.front()) < waiting.need) {
     return fail("E1104",
-                fmt::format("{} will never be free here: the GPUs asked for have up to {}.", format_size(waiting.need),
-                            format_size(largest)),
+                fmt::format("{} will never be free here: the requested GPUs have at most {}.",
+                            format_size(waiting.need), format_size(largest)),
                 "Ask for less, or for another --gpu.", 2);
   }
   for (const Waiting& other : waiting_) {

@@ -145,13 +145,14 @@ std::vector<std::string> sentences(const Overrun& overrun, const std::function<s
     return {
         fmt::format("over its limit of {} by {}: its next request moves that much of its managed memory to the host",
                     size_text(overrun.limit), size_text(overrun.over))};
-  std::vector<std::string> lines{fmt::format("over its limit of {} by {}: requests are denied until it is below",
-                                             size_text(overrun.limit), size_text(overrun.over))};
+  std::vector<std::string> lines{
+      fmt::format("over its limit of {} by {}: requests are denied until its use is below the limit",
+                  size_text(overrun.limit), size_text(overrun.over))};
   if (overrun.pooled > Bytes{0})
     lines.push_back(
         fmt::format("could be freed: the unused part of the {} in the driver's pools", size_text(overrun.pooled)));
   lines.push_back(fmt::format(
-      "in use: {} allocated and {} of contexts, until the program frees them or ends; a program with ration's "
+      "in use: {} allocated and {} in contexts, until the program frees them or ends; a program with ration's "
       "library returns its unused memory",
       size_text(overrun.live), size_text(overrun.context)));
   return lines;
@@ -169,7 +170,8 @@ std::string suggested_fix(const Overrun& overrun, const OverLimitAccount& who) {
 json overrun_json(const Overrun& overrun, const OverLimitAccount& who) {
   const auto lines = sentences(overrun, [](Bytes bytes) { return format_size(bytes); });
   std::string text = fmt::format("{}", fmt::join(lines, "; "));
-  if (!who.held_back_by.empty()) text += fmt::format("; its limit is held back: {}", who.held_back_by);
+  if (!who.held_back_by.empty())
+    text += fmt::format("; its limit in force is lower than the configured one: {}", who.held_back_by);
   json answer{{"over_bytes", overrun.over.count()},       {"pooled_bytes", overrun.pooled.count()},
               {"context_bytes", overrun.context.count()}, {"live_bytes", overrun.live.count()},
               {"movable_bytes", overrun.movable.count()}, {"text", text},
@@ -243,7 +245,7 @@ Result<json> explain_process(const Snapshot& snapshot, const std::string& pid, c
   for (const UngovernedView& view : snapshot.ungoverned)
     if (is_meant(view.process)) ungoverned.push_back(&view);
   if (ungoverned.empty())
-    return fail("E1801", fmt::format("no process {} holds memory of a GPU here.", pid), "ration ps", 3);
+    return fail("E1801", fmt::format("process {} holds no GPU memory here.", pid), "ration ps", 3);
   return ungoverned_json(snapshot, ungoverned, viewer);
 }
 

@@ -63,7 +63,7 @@ Result<void> StateFile::write(const json& document) {
   if (text == written_) return {};
   if (!write_whole(path_, text, 0600))
     return fail("E1531", fmt::format("{} cannot be written: {}.", path_, std::strerror(errno)),
-                "Free some space there: what was changed would be lost at the daemon's next start.", 1);
+                "Free some space there: otherwise the change is lost at the daemon's next start.", 1);
   written_ = std::move(text);
   return {};
 }

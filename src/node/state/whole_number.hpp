@@ -17,7 +17,7 @@ template <typename Number>
           ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<Number>::max())
           : value.is_number_integer() && std::numeric_limits<Number>::is_signed &&
                 value.get<std::int64_t>() >= static_cast<std::int64_t>(std::numeric_limits<Number>::min());
-  if (!fits) throw std::out_of_range("no integer, or one that does not fit");
+  if (!fits) throw std::out_of_range("not an integer, or an integer that does not fit");
   return value.get<Number>();
 }
 

@@ -59,10 +59,10 @@ const withQuoted = ["node/residency/residency.cpp", "admission/promises.cpp", "n
 const notShown = [
   /^\n /, /^ · \{\}/, /^ \(this machine only\)$/, /^no driver$/, /^ration /, /^--/, /^Ask /, /^Free /, /^As root: /, /^Its container /, /^ {3}shows which/, /^Trim instead/, /^Run the daemon/, /^Retry /, /^Start it again/,
   /^ {3}or start it again$/, /^ {3}(asks it to give back|tries it with)/, /^; with driver 610/, /^ {3}\(what does not fit/, /^in the program: /, /^\{\}, or: ration set/, /   \((shows which|who (holds|it))/,
-  /^'(\w+|\{\})' is not an object$/, /^'name' is not /, / is not an id of a claim/, /^it has a claim without/, /^a claim has at least/, /^device \{\} is there twice/, /^it is not an? (list|object)$/, / belongs to \{\}\.$/, /^look at$/, /^cpp|^[a-z]+\/[a-z]/, /^\{:/,
+  /^'(\w+|\{\})' is not an object$/, /^'name' is not /, / is not an id of a claim/, /^it has a claim without/, /^a claim has at least/, /^device \{\} is listed twice/, /^it is not an? (list|object)$/, / belongs to \{\}\.$/, /^look at$/, /^cpp|^[a-z]+\/[a-z]/, /^\{:/,
   /^(kept free|without a limit|driver and shim)$/, /^\[ ! -d /, /^to=\$1;/, /^policy at \{\} \{\}$/, /^tenant \{\} on GPU \{\}$/, /^schedule of /, /^NVML shows no device$/, /^GPU \{\} is in MIG mode/,
   // Filled with sizes in the units that somebody chose for the terminal.
-  /^over its limit of /, /^could be freed: /, /^in use: /, /^; its limit is held back: /,
+  /^over its limit of /, /^could be freed: /, /^in use: /, /^; its limit in force is lower than the configured one: /,
 ];
 
 const isSentence = (text: string): boolean => text.includes(" ") && (text.match(/[a-z]{2,}/g) ?? []).length > 1;
