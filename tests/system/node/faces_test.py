@@ -293,7 +293,7 @@ class Explain(Faces):
         rows = [self.document("explain", "big", self.node)["data"][0], self.get("/api/v1/workloads/big/explain")[0]]
         for shrinking in (row["shrinking"] for row in rows):
             self.assertEqual({key: shrinking[key] for key in expected}, expected)
-            self.assertIn("over its limit of 1.00 GiB by 1.06 GiB: requests are denied until it is below", shrinking["text"])
+            self.assertIn("over its limit of 1.00 GiB by 1.06 GiB: requests are denied until its use is below the limit", shrinking["text"])
             self.assertIn("ration set big --limit 2112MiB", of_any_node(shrinking["fix"]))
         text = self.ration("explain", "big", self.node).stdout
         self.assertIn("over its limit of 1.00 GiB by 1.06 GiB", text)
