@@ -49,7 +49,7 @@ class ConsistencyCheck {
     const auto endpoint = parse_listen(daemon.listen.value);
     if (endpoint && !endpoint->loopback && daemon.token_file.value.empty()) {
       wrong(daemon.listen.origin,
-            fmt::format("other machines can reach {}, which needs a token_file", daemon.listen.value),
+            fmt::format("other machines can reach {}, so it needs a token_file", daemon.listen.value),
             "token_file = \"/etc/ration/token\", or listen = \"127.0.0.1:7077\"");
     }
     if (daemon.sample.value < std::chrono::milliseconds(10))

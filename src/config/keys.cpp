@@ -25,7 +25,7 @@ std::vector<Key> with_match(std::vector<Key> keys, const std::vector<Key>& more)
            "\"jupyterhub\""},
           {"match.image", field<kTexts, match, &Match::image>, "", "Image of the process's container.", "\"nlp-*\""},
           {"match.label.*", field<kTexts, match, &Match::labels>, "",
-           "A label of the workload. The user who starts it chooses its labels.", "\"nlp\""},
+           "A label of the workload. The user who starts the workload chooses its labels.", "\"nlp\""},
           {"match.any", field<kFlag, match, &Match::any>, "false",
            "true: one matching entry is enough; false: all must match.", "false"},
       });
@@ -62,13 +62,14 @@ std::vector<Key> defaults_keys() {
       {"gpu", field<kText, &Defaults::gpu>, "", "GPU: index, UUID, auto, or several: 0,1.", "\"auto\""},
       {"on_deny", field<kOnDeny, &Defaults::on_deny>, "fail", "What a denied allocation does.", "\"wait:30s\""},
       {"account", field<kWord, &Defaults::account>, "device",
-       "Memory that counts. device: all that nvidia-smi counts; heap: allocations only.", "\"device\"",
-       one_of("device", "heap")},
+       "Memory that counts against the limit. device: all that nvidia-smi counts; heap: allocations only.",
+       "\"device\"", one_of("device", "heap")},
       {"managed", field<kWord, &Defaults::managed>, "resident",
-       "Managed memory that counts. resident: the part that may be on the GPU, while the rest stays on the host; "
+       "Managed memory that counts against the limit. resident: the part that may be on the GPU, while the rest stays "
+       "on the host; "
        "charge: all of it; ignore: none.",
        "\"charge\"", one_of("resident", "charge", "ignore")},
-      {"tenant", field<kName, &Defaults::tenant>, "", "Tenant that is charged where nothing else names one.",
+      {"tenant", field<kName, &Defaults::tenant>, "", "Tenant that is charged if nothing else names a tenant.",
        "\"nlp\""},
       {"summary", field<kSummary, &Defaults::summary>, "auto", "Summary that ration run prints at the end.",
        "\"auto\""},
@@ -77,10 +78,10 @@ std::vector<Key> defaults_keys() {
       {"framework_hints", field<kFlag, &Defaults::framework_hints>, "true",
        "Frameworks start small, and TensorFlow leaves 128 MiB unused, unless their variables say otherwise.", "true"},
       {"require_enforced", field<kFlag, &Defaults::require_enforced>, "false",
-       "Start no program that the limit would not hold.", "false"},
+       "Start no program on which the limit cannot be enforced.", "false"},
       {"ungoverned", field<kOneOf<Ungoverned>, &Defaults::ungoverned>, "report",
-       "Treatment of a process that holds GPU memory under no limit. report: it is shown; warn: an alert is raised, "
-       "too; terminate: it is ended after the grace.",
+       "Treatment of a process that holds GPU memory under no limit. report: show it; warn: also raise an alert; "
+       "terminate: end it after the grace period.",
        "\"report\"", one_of("report", "warn", "terminate")},
       {"grace", field<kDuration, &Defaults::grace>, "30s",
        "Time between the warning and the end of an ungoverned process.", "\"30s\""},
@@ -89,7 +90,7 @@ std::vector<Key> defaults_keys() {
 
 std::vector<Key> device_keys() {
   return {
-      {"match", field<kText, &DeviceRule::match>, "", "Index, UUID or name of the GPU; * stands for any letters.",
+      {"match", field<kText, &DeviceRule::match>, "", "Index, UUID or name of the GPU; * stands for any characters.",
        "\"GPU-5fd4*\""},
       {"keep_free", field<kFinite, &DeviceRule::keep_free>, "", "Bytes that no workload gets.", "\"256MiB\""},
       {"slices", field<kSizes, &DeviceRule::slices>, "",
@@ -164,7 +165,7 @@ std::vector<Key> report_keys() {
        "Division of the cost of unused memory among tenants.", "\"none\"", one_of("none", "even", "weighted")},
       {"retention", field<kDuration, &Report::retention>, "400d",
        "Time for which records of use are kept, at least a day.", "\"400d\""},
-      {"price", field<kPrice, &Report::price>, "", "Price of a GiB for an hour where the tenant has none of its own.",
+      {"price", field<kPrice, &Report::price>, "", "Price of a GiB for an hour if the tenant has no price of its own.",
        "\"0.031 EUR/GiB·h\""},
   };
 }
@@ -172,8 +173,8 @@ std::vector<Key> report_keys() {
 std::vector<Key> recordings_keys() {
   return {
       {"keep", field<kFinite, &Configuration::recordings, &Recordings::keep>, "1GiB",
-       "Most bytes of each user's recordings that are kept, of those that policies asked for; the oldest is removed "
-       "first. 50% is half of the file system.",
+       "Most bytes that are kept of each user's recordings. Only recordings that policies asked for count; the oldest "
+       "is removed first. 50% is half of the file system.",
        "\"1GiB\""},
   };
 }
@@ -210,20 +211,20 @@ const Table& sections() {
   static const Table all{
       {"daemon", nullptr, nullptr, "The daemon, rationd.", rows::daemon_keys()},
       {"defaults", nullptr, nullptr,
-       "Values of ration run where no option is typed, and of workloads where no tenant or policy gives others.",
+       "Values of ration run if no option is given, and of workloads if no tenant or policy gives other values.",
        rows::defaults_keys()},
       {"device", "match", add<&Configuration::devices>,
-       "A GPU, or all GPUs that match. The first [[device]] that matches a GPU holds for it.", rows::device_keys()},
+       "A GPU, or all GPUs that match. The first [[device]] that matches a GPU applies to it.", rows::device_keys()},
       {"tenant", "name", add<&Configuration::tenants>,
        "A tenant that is charged. A workload belongs to the first tenant that matches it, else to its user. A tenant "
        "without match is chosen by name: ration run --tenant NAME.",
        rows::tenant_keys()},
       {"policy", nullptr, add<&Configuration::policies>,
-       "Limits for all workloads that match. The first policy that matches a workload holds for it.",
+       "Limits for all workloads that match. The first policy that matches a workload applies to it.",
        rows::policy_keys()},
       {"schedule", nullptr, add<&Configuration::schedules>,
-       "Limits of tenants that change with the hour. Where several schedules hold at once and name the same tenant, "
-       "the first holds.",
+       "Limits of tenants that change with the hour. If several schedules apply at once and name the same tenant, the "
+       "first one wins.",
        rows::schedule_keys()},
       {"alerts", nullptr, nullptr, "Conditions for which the daemon raises alerts.", rows::alerts_keys()},
       {"report", nullptr, nullptr, "Records of use and their charges.", rows::report_keys()},

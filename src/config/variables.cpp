@@ -27,24 +27,27 @@ const std::vector<Variable>& variables() {
   static const std::vector<Variable> all{
       {"RATION_RUNTIME_DIR",
        "folder of the books and slices; default: /run/ration, else $XDG_RUNTIME_DIR/ration, else /tmp/ration-UID, or "
-       "/tmp/ration-UID.XXXXXX if another user has that name",
+       "/tmp/ration-UID.XXXXXX if /tmp/ration-UID belongs to another user",
        Value::kPath},
       {"RATION_CONFIG", "configuration file read instead of $XDG_CONFIG_HOME/ration/ration.toml", Value::kPath},
       {"RATION_SIM", "simulated node, as for --sim: T4:16GiB*2,A100-40, or the path of a TOML file",
        Value::kTextOrTomlFile},
-      {"RATION_SIM_DRIVER", "driver of simulated nodes that name none: 535, 560-container, or the path of a profile",
+      {"RATION_SIM_DRIVER",
+       "driver of simulated nodes that name no driver: 535, 560-container, or the path of a profile",
        Value::kTextOrTomlFile},
       {"RATION_SOCKET", "socket of the daemon, as for --socket", Value::kPath},
       {"RATION_SIM_DIR", "folder of the simulated node's shared state", Value::kPath},
       {"RATION_SIM_LATENCY", "duration of calls of the simulated driver: cuMemAlloc=132us,context=200ms,kernel=1ms"},
       {"RATION_SIM_FAULT", "calls of the simulated driver that fail: cuMemAlloc:call=3:error=2"},
-      {"RATION_IDLE_TRIM", "library: time without a request after which the pool gives unused memory back: 30s"},
+      {"RATION_IDLE_TRIM", "library: the pool gives unused memory back after this time without a request: 30s"},
       {"RATION_MIN_BLOCK", "library: size to which smaller requests are rounded up: 1MiB"},
       {"RATION_LIBRARY", "Python: libration.so.1 to load instead of the package's own"},
-      {"RATION_PROGRAM", "Python: path of the ration to start instead of the one beside that Python or on PATH"},
+      {"RATION_PROGRAM",
+       "Python: path of the program ration to start, instead of the program beside that Python or on PATH"},
       {"RATION_BOOK", "set by `ration run` for the program: its book"},
       {"RATION_ALLOW_UNGOVERNED",
-       "set by `ration run --allow-ungoverned` for the program: a child that drops the guard does not get it again"},
+       "set by `ration run --allow-ungoverned` for the program: a child that drops the guard does not get the guard "
+       "again"},
       {"RATION_DRIVER_PATH", "set by `ration run --sim` for the program: folder of the driver behind the guard"},
   };
   return all;

@@ -32,10 +32,11 @@ Result<void> result(nvmlReturn_t answer, const std::string& cgroup) {
     case NVML_SUCCESS:
       return {};
     case NVML_ERROR_NOT_SUPPORTED:
-      return fail("E1551",
-                  "this driver cannot enforce a memory limit on a control group: that needs release 615 or newer, "
-                  "cgroup v2 and no MIG.",
-                  "Nothing to do: the guard holds the limits.", 1);
+      return fail(
+          "E1551",
+          "this driver cannot enforce a memory limit on a control group: such limits need release 615 or newer, "
+          "cgroup v2 and no MIG.",
+          "Nothing to do: the guard enforces the limits.", 1);
     case NVML_ERROR_NO_PERMISSION:
       return fail("E1552", fmt::format("this user may not set the driver's limit of {}.", cgroup),
                   "Run the daemon as root.", 5);

@@ -181,7 +181,7 @@ void remember_suspension(const Device& device, const std::string& driver_version
 
 Result<void> may_be_moved(const book::BookSnapshot& book, const Machine& machine, const std::string& runtime_folder,
                           bool plain_is_moved) {
-  const std::string trim = command({"trim", book.name}) + "   asks it to give back what it does not use";
+  const std::string trim = command({"trim", book.name}) + "   asks it to give back its unused memory";
   bool shared_is_moved = true;
   for (const auto& account : book.accounts) {
     const auto device = std::find_if(machine.devices.begin(), machine.devices.end(),
@@ -210,7 +210,7 @@ Result<void> may_be_moved(const book::BookSnapshot& book, const Machine& machine
       return tl::unexpected(cannot_be_moved(
           say<"suspension.shared_memory">("pid"_is(process.identity.pid), "workload"_is(book.name),
                                           "command"_is(process.command), "driver"_is(machine.driver_version)),
-          trim + "; with driver 610 or newer 'ration doctor --try-suspend' may show that such memory is moved"));
+          trim + "; with driver 610 or newer 'ration doctor --try-suspend' can show whether such memory is moved"));
   }
   return {};
 }

@@ -62,8 +62,9 @@ constexpr const char* kContainer = "programs in its container inherit no guard f
 constexpr const char* kSandbox = "it runs programs in a sandbox without the guard";
 constexpr const char* kHost = "the program starts on another host, or is started by a service on this host";
 constexpr const char* kJob = "a scheduler starts the program, which inherits no guard from here";
-constexpr const char* kServer = "a server that runs already may start the program, which inherits no guard from here";
-constexpr const char* kNamespace = "the program runs in other namespaces, where the guard may not be";
+constexpr const char* kServer =
+    "a server that is already running can start the program, which then inherits no guard from here";
+constexpr const char* kNamespace = "the program runs in other namespaces, where the guard might be missing";
 constexpr const char* kInside = "ration run -- …   inside, with ration installed there as well";
 constexpr Outside kOutside[] = {
 #define RATION_LAUNCHER(name, word, reason, instead) {name, reason, instead, word},
@@ -390,7 +391,7 @@ Enforcement examine_file(const std::string& path, const std::string& loader,
   const std::string& own = loader.empty() ? elf->interpreter : loader;
   if (own.empty()) {
     return {path, Hold::kChildren,
-            "it is statically linked and loads no driver: the limit holds the programs that it starts", ""};
+            "it is statically linked and loads no driver: the limit applies to the programs that it starts", ""};
   }
   if (own.find("musl") != std::string::npos) return nothing("it uses the musl C library; the guard is built for glibc");
   if (std::string refused = why_not_preloaded(own, path, sets); !refused.empty()) return nothing(std::move(refused));

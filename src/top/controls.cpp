@@ -38,7 +38,7 @@ const Row* governed_row(View& view) {
   const Row* row = selected_row(view, rows);
   if (row == nullptr) return nullptr;
   if (row->governed) return row;
-  say(view, row->title() + " was started outside ration: it has no limit, and nothing more is known of it.", true);
+  say(view, row->title() + " was started outside ration: it has no limit, and nothing more is known about it.", true);
   return nullptr;
 }
 
@@ -200,7 +200,7 @@ Pressed press_letter(View& view, char32_t letter) {
   }
   if (view.read_only && (letter == U's' || letter == U't'))
     say(view,
-        view.has_daemon ? "read-only: this user is no operator, or --readonly was given."
+        view.has_daemon ? "read-only: this user is not an operator, or --readonly was given."
                         : "read-only: no daemon runs.",
         true);
   return {};
@@ -245,12 +245,12 @@ void take_why(View& view, const Request& request, const nlohmann::json& data) {
 
 /// Returns `of LIMIT` for pinned host memory, or a text that says why there is no limit to name.
 std::string pinned_note(const View& view, const nlohmann::json& account) {
-  if (!account.contains("host_used_bytes")) return "its book does not count it";
+  if (!account.contains("host_used_bytes")) return "its book does not count pinned memory";
   return bytes_in(account, "host_limit_bytes") ? "of " + size_in(view, account, "host_limit_bytes") : "no host limit";
 }
 
 void take_explained(View& view, const Request& request, const nlohmann::json& data) {
-  Page page{Page::Kind::kText, "where the bytes of " + request.workload + " are", {}, 0};
+  Page page{Page::Kind::kText, "where the memory of " + request.workload + " is", {}, 0};
   const auto rows = shown_rows(view);
   const Row* row = selected_row(view, rows);
   if (row != nullptr && row->name == request.workload) {

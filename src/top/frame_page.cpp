@@ -12,7 +12,7 @@ std::vector<std::string> help_lines(const View& view) {
                                  "e       events, newest last          /   filter        o   sort",
                                  "F       full      c   compact        q   quit          ?   this page"};
   if (view.read_only)
-    lines.emplace_back("Read-only: users who are no operators can lower their own limits with ration set.");
+    lines.emplace_back("Read-only: users who are not operators can lower their own limits with ration set.");
   else
     lines.emplace_back("s       set its limit                t   ask it to give memory back");
   const std::vector<std::string> rest{

@@ -144,12 +144,11 @@ Result<std::unique_ptr<MemoryRecording>> read_history_csv(const std::string& pat
     if (!line)
       return fail("E1811", fmt::format("{}:{} is not a line of a history, {}.", path, number, kColumns), kExample, 2);
     if (line->operation != kTaken && line->operation != kFreed && kSkipped.find(line->operation) == kSkipped.npos)
-      return fail(
-          "E1811",
-          fmt::format(
-              "{}:{}: '{}' is no operation of a history: {} takes a block, {} frees it, and each of {} is skipped.",
-              path, number, line->operation, kTaken, kFreed, kSkipped),
-          kExample, 2);
+      return fail("E1811",
+                  fmt::format("{}:{}: '{}' is not an operation of a history: {} allocates a block, {} frees it, and "
+                              "each of {} is skipped.",
+                              path, number, line->operation, kTaken, kFreed, kSkipped),
+                  kExample, 2);
     Event event;
     event.time = latest = std::max(latest, line->time_us * 1000);
     event.stream = line->stream;

@@ -121,7 +121,7 @@ Result<void> check_unique(const std::vector<std::string>& folders, const std::st
       });
       if (same)
         return fail("E1705",
-                    fmt::format("{} describes {} as well: engines reject a device that two files describe.", path,
+                    fmt::format("{} also describes {}: engines reject a device that two files describe.", path,
                                 device.qualified()),
                     "rm " + path, 1);
     }

@@ -56,7 +56,8 @@ Result<ComposeWords> read_compose_words(const std::vector<std::string>& words) {
     if (takes_next && at + 1 != words.end()) ++at;
   }
   if (!has_file)
-    return fail("E1711", "no compose file is named, and docker compose needs one beside the file that ration adds.",
+    return fail("E1711",
+                "no compose file is given. docker compose needs your file in addition to the file that ration adds.",
                 kExample, 2);
   if (at == words.end()) return fail("E1711", "the command of docker compose is missing after --.", kExample, 2);
   return ComposeWords{{words.begin(), at}, {at, words.end()}};

@@ -117,7 +117,7 @@ Result<void> mount_in(std::int32_t pid, const std::string& root, bool read_only_
     case kNoPlace:
       return failed(fmt::format("{} is not there, or a link leads to it", inside));
     case kNoGuard:
-      return failed("its guard or /etc/ld.so.preload is not the one of ration: a volume or a link leads elsewhere");
+      return failed("its guard or /etc/ld.so.preload is not ration's: a volume or a link leads elsewhere");
     default:
       return failed("the kernel rejected the mount of its book, or of /etc");
   }

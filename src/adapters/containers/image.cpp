@@ -105,8 +105,9 @@ std::string why_not_held(const Container& container) {
   if (elf && elf->interpreter.find("musl") != std::string::npos)
     return fmt::format("{} uses the musl C library, and the guard needs glibc", path);
   if (elf && !elf->interpreter.empty() && elf->interpreter != kLoader)
-    return fmt::format("{} is started by {}, which may not load the guard", path, elf->interpreter);
-  if (library.empty()) return "there is no glibc in its image, so the guard cannot be loaded into what it starts";
+    return fmt::format("{} is started by {}, which might not load the guard", path, elf->interpreter);
+  if (library.empty())
+    return "there is no glibc in its image, so the guard cannot be loaded into the programs that it starts";
   if (!machine::has_text(library, kOldest)) return "the glibc in its image is older than 2.17, which the guard needs";
   return {};
 }

@@ -110,7 +110,7 @@ std::vector<std::string> devices_of(const json& hooks) {
 
 Result<Container> read_container(const std::string& state) {
   const auto wrong = [](const std::string& what) {
-    return fail("E1701", fmt::format("the container's runtime did not describe it to this hook: {}.", what),
+    return fail("E1701", fmt::format("the runtime did not describe the container to this hook: {}.", what),
                 "Container runtimes run this verb. To start a container: ration help containers", 1);
   };
   const json said = parse(state);

@@ -15,7 +15,7 @@ constexpr int kMaxDepth = 64;  // the specification nests 8 deep; annotations of
 
 tl::unexpected<Error> rejected(const std::string& why) {
   return fail("E1710", fmt::format("this configuration of a container cannot be put under a limit: {}.", why),
-              "runc spec   writes one that can, config.json of a bundle", 2);
+              "runc spec   writes a valid configuration: config.json of a bundle", 2);
 }
 
 bool has(const ordered_json& object, const char* key, bool (ordered_json::*is)() const noexcept) {
@@ -92,7 +92,7 @@ Result<std::string> with_edits(const std::string& configuration, const cdi::Devi
     return !too_deep;
   };
   ordered_json all = ordered_json::parse(configuration, look, false);
-  if (too_deep) return rejected(fmt::format("it is nested more than {} deep", kMaxDepth));
+  if (too_deep) return rejected(fmt::format("it is nested more than {} levels deep", kMaxDepth));
   if (all.is_discarded()) return rejected("it is not JSON");
   if (!has(all, "ociVersion", &ordered_json::is_string)) return rejected("it has no ociVersion");
   if (!has(all, "root", &ordered_json::is_object) || !has(all["root"], "path", &ordered_json::is_string))

@@ -85,7 +85,7 @@ spec:
       - name: gpu
 # check: kubectl exec gpu-program -- nvidia-smi   shows the limit as the total
 )"},
-      {{"systemd", "a service: a drop-in for its unit; what it starts stands behind --", "UNIT"},
+      {{"systemd", "a service: a drop-in for its unit; its command follows --", "UNIT"},
        true,
        false,
        R"(# /etc/systemd/system/{name}.d/ration.conf
@@ -94,20 +94,19 @@ ExecStart=
 ExecStart={unit_ration} run {unit_limit} --name %N --summary never -- {unit_command}
 # check: systemctl daemon-reload && systemctl restart {name} && {ration} ps
 )"},
-      {{"systemd-user", "every program of a user's systemd, under one limit, without that user typing anything",
-        "USER"},
+      {{"systemd-user", "all programs of a user's systemd under one limit; the user types nothing", "USER"},
        false,
        false,
        R"(# /etc/systemd/system/user@$(id -u {name}).service.d/ration.conf
 [Service]
-# What the user manager starts inherits the guard: services, and terminals of a desktop. Logins over ssh do not.
+# Programs that the user manager starts inherit the guard: services, and terminals of a desktop. Logins over ssh do not.
 ExecStart=
 ExecStart={unit_ration} run {unit_limit} --name user-{name} --summary never -- /lib/systemd/systemd --user
 # The manager reports that it is ready, and is now a child of ration.
 NotifyAccess=all
 # check: systemctl daemon-reload; log {name} out and in again; {ration} ps   shows user-{name}
 )"},
-      {{"slurm", "a job's script; what it starts stands behind --", ""},
+      {{"slurm", "a job's script; its command follows --", ""},
        true,
        false,
        R"(#!/bin/sh
@@ -122,16 +121,16 @@ srun {ration} run {limit} --name "slurm-$SLURM_JOB_ID" --summary never -- {comma
 c.Spawner.cmd = [{listed_ration}, "run", {listed_limit}, "--summary", "never", "--", "jupyterhub-singleuser"]
 # check: in a notebook, !nvidia-smi shows the limit as the total; on the server, {ration} ps
 )"},
-      {{"tf-serving", "TensorFlow Serving: --instances of them share the limit", ""},
+      {{"tf-serving", "TensorFlow Serving: several servers (--instances) share the limit", ""},
        false,
        true,
        R"(tensorflow_model_server --model_base_path=/models/m --model_name=m --per_process_gpu_memory_fraction={fraction:.2f})"},
-      {{"triton", "Triton with its TensorFlow back end: --instances of them share the limit", ""},
+      {{"triton", "Triton with its TensorFlow back end: several servers (--instances) share the limit", ""},
        false,
        true,
        R"(tritonserver --model-repository=/models --cuda-memory-pool-byte-size=0:{pool} \
     --backend-config=tensorflow,gpu-memory-fraction={fraction:.2f})"},
-      {{"vllm", "vLLM: --instances of them share the limit", ""},
+      {{"vllm", "vLLM: several servers (--instances) share the limit", ""},
        false,
        true,
        "vllm serve MODEL --gpu-memory-utilization {fraction:.2f}"},
@@ -224,7 +223,7 @@ Result<std::string> snippet(const std::string& kind, const SnippetFacts& facts) 
       (std::strcmp(found->kind.named, "IMAGE") != 0 && facts.name.find('/') != std::string::npos))
     return fail("E1708", fmt::format("'{}' is not a valid {}.", printable(facts.name), found->kind.named),
                 "ration snippet --help", 2);
-  if (found->takes_command && facts.command.empty()) return missing(found->kind, "the command behind --");
+  if (found->takes_command && facts.command.empty()) return missing(found->kind, "the command after --");
   if (std::strstr(found->text, "{memory}") != nullptr && facts.bytes == Bytes{0})
     return missing(found->kind, "a limit in bytes: --limit 4GiB");
   double fraction = 0;

@@ -127,7 +127,7 @@ Result<void> check_foreground(const std::string& engine, const std::vector<std::
                   fmt::format("'{}' lets the container outlive this command, but without CDI its limit ends with this "
                               "command.",
                               word),
-                  fmt::format("Leave it out, or leave --without-cdi out: {}", find(engine)->example), 2);
+                  fmt::format("Leave that option out, or leave --without-cdi out: {}", find(engine)->example), 2);
   return {};
 }
 

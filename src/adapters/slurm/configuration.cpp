@@ -48,7 +48,7 @@ Result<std::string> configuration_of(const NodeFacts& node) {
   for (const NodeFacts::Gpu& gpu : node.gpus) {
     if (!gpu.is_whole)
       return fail("E1708",
-                  fmt::format("GPU {} is divided by MIG, and Slurm can share no instance between jobs.", gpu.index),
+                  fmt::format("GPU {} is divided by MIG, and Slurm cannot share an instance between jobs.", gpu.index),
                   "AutoDetect=nvml in gres.conf", 2);
     const std::string type = type_of(gpu.model);
     devices += fmt::format("NodeName={} Name=gpu Type={} File=/dev/nvidia{}\n", node.name, type, gpu.index);
@@ -74,7 +74,7 @@ JobSubmitPlugins=lua
 # added to the line of the node
 NodeName={} Gres={}shard:{}
 
-# cgroup.conf: who did not ask for a GPU cannot open one
+# cgroup.conf: a job that did not request a GPU cannot open one
 ConstrainDevices=yes
 
 # plugstack.conf, on every node and wherever jobs are submitted

@@ -30,7 +30,7 @@ constexpr std::uint64_t kMaxMib = std::uint64_t{1} << 40;
 Result<std::vector<Share>> shares_in(const std::string& gres) {
   const auto not_understood = [&] {
     return fail("E1720", fmt::format("Slurm's grant '{}' is not an amount in MiB of one GPU.", printable(gres)),
-                "ration snippet slurm --node NAME   prints the lines of gres.conf that make it one", 1);
+                "ration snippet slurm --node NAME   prints the lines of gres.conf with which Slurm grants MiB", 1);
   };
   std::vector<Share> shares;
   for (const std::string_view resource : resources_in(gres)) {

@@ -201,7 +201,7 @@ void add_beginning(Words& words, const Words& options, const char* action, unsig
 bool add_facts(spank_t spank, Words& words, std::uint32_t job) {
   job_info_msg_t* known = nullptr;
   if (slurm_load_job(&known, job, SHOW_DETAIL) != SLURM_SUCCESS || known->record_count == 0) {
-    slurm_error("ration: slurmctld does not tell what job %u was granted: %s", job, slurm_strerror(errno));
+    slurm_error("ration: slurmctld does not report what job %u was granted: %s", job, slurm_strerror(errno));
     if (known != nullptr) slurm_free_job_info_msg(known);
     return false;
   }
@@ -251,7 +251,7 @@ bool note_once(std::uint32_t job, std::uint32_t step, const char* node, const ch
   change.job_id = job;
   change.admin_comment = whole;
   if (slurm_update_job(&change) == SLURM_SUCCESS) return false;
-  slurm_verbose("ration: job %u keeps no AdminComment: %s", job, slurm_strerror(errno));
+  slurm_verbose("ration: the AdminComment of job %u was not changed: %s", job, slurm_strerror(errno));
   return true;
 }
 
@@ -291,7 +291,7 @@ extern "C" {
 int slurm_spank_init(spank_t spank, int, char**) {
   for (spank_option& option : options_of_commands)
     if (spank_option_register(spank, &option) != ESPANK_SUCCESS)
-      slurm_error("ration: Slurm did not take the option --%s", option.name);
+      slurm_error("ration: Slurm did not accept the option --%s", option.name);
   return 0;
 }
 

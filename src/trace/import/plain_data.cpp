@@ -30,7 +30,7 @@ class PickleReader {
   [[nodiscard]] std::size_t at() const { return at_; }
 
   void run() {
-    if (text_.size() < 2 || text_[0] != '\x80' || text_[1] < 2 || text_[1] > 5) throw Failure("it is no pickle");
+    if (text_.size() < 2 || text_[0] != '\x80' || text_[1] < 2 || text_[1] > 5) throw Failure("it is not a pickle");
     at_ = 2;
     while (step()) {
     }

@@ -207,10 +207,10 @@ class Snapshot {
 Result<std::unique_ptr<MemoryRecording>> read_pytorch_snapshot(const std::string& path, std::string content) {
   const auto data = PlainData::parse(std::move(content));
   if (!data)
-    return fail("E1811", fmt::format("{} is no pickle of plain data: {}.", path, data.error()),
+    return fail("E1811", fmt::format("{} is not a pickle of plain data: {}.", path, data.error()),
                 "python -c 'import torch; …; torch.cuda.memory._dump_snapshot(\"memory.pickle\")'", 2);
   if (!Snapshot::is_one(data->root()))
-    return fail("E1811", path + " is a pickle, but no snapshot of PyTorch's memory.",
+    return fail("E1811", path + " is a pickle, but not a snapshot of PyTorch's memory.",
                 "python -c 'import torch; …; torch.cuda.memory._dump_snapshot(\"memory.pickle\")'", 2);
   return Snapshot(path, *data).read();
 }

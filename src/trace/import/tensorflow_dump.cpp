@@ -135,7 +135,7 @@ Result<std::unique_ptr<MemoryRecording>> read_tensorflow_dump(const std::string&
     if (chunk) chunks.push_back(*chunk);
   }
   if (fields.is_bad() || !is_whole || chunks.empty())
-    return fail("E1811", path + " is no dump of TensorFlow's allocator, or was cut off.",
+    return fail("E1811", path + " is not a dump of TensorFlow's allocator, or was cut off.",
                 "TF_BFC_MEMORY_DUMP=/tmp/dump python train.py", 2);
   imported.need_device(device);
   // The dump shows one moment and has no times. In the recording, the tensors come first, in the order in which they

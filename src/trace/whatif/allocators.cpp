@@ -31,9 +31,10 @@ struct Known {
 constexpr Known kKnown[] = {
     {"pytorch", Grade::kModel, "within 0.1% of PyTorch 2.15 on 6 histories and 4 programs", pytorch},
     {"tensorflow", Grade::kModel,
-     "within 1.2% of TensorFlow 2.21 on 6 histories and 3 programs, with what it leaves to the system", tensorflow},
+     "within 1.2% of TensorFlow 2.21 on 6 histories and 3 programs, including the memory that it leaves to the system",
+     tensorflow},
     {"cuda_malloc_async", Grade::kModel,
-     "within 0.1% of the simulated driver on 6 histories and 6 of 7 programs; the real one's choices are not "
+     "within 0.1% of the simulated driver on 6 histories and 6 of 7 programs; the choices of the real driver are not "
      "documented",
      make_cuda_async},
     {"ration", Grade::kExact, "the pool itself ran, with TF_DEVICE_MIN_SYS_MEMORY_IN_MB=0", make_ration_pool},
@@ -59,7 +60,7 @@ Result<NamedAllocator> find_allocator(const std::string& text) {
     return NamedAllocator{text, {known.grade, known.reason}, std::move(make)};
   }
   return fail("E1813",
-              fmt::format("'{}' is no allocator that can be tried.{}", name, suggestion(name, allocator_names())),
+              fmt::format("'{}' is not an allocator that can be tried.{}", name, suggestion(name, allocator_names())),
               fmt::format("--allocator {}, each with its settings", fmt::join(allocator_names(), ", ")), 2);
 }
 

@@ -63,7 +63,7 @@ Result<Answers> answer(const Recording& recording, const Question& question) {
         tried.allocator = allocator.name;
         tried.judgement = {
             Grade::kUnknown,
-            "the recording has what the program took from the driver, but no tensors: record with --deep"};
+            "the recording has the program's requests to the driver, but no tensors: record with --deep"};
       }
       tried.device = device;
       result.rows.push_back(std::move(tried));
@@ -76,15 +76,15 @@ std::vector<std::string> doubts(const Header& header, const Circumstances& circu
   std::vector<std::string> texts;
   if (circumstances.asked > 0)
     texts.push_back(
-        fmt::format("the program asked how much memory there is ({}), and may plan differently with another limit",
+        fmt::format("the program asked how much memory there is ({}), and might plan differently with another limit",
                     counted(circumstances.asked, "time")));
   if (circumstances.waited > 0)
-    texts.push_back(
-        fmt::format("{} waited for memory, which delayed what came later", counted(circumstances.waited, "request")));
+    texts.push_back(fmt::format("{} waited for memory, which delayed all later requests",
+                                counted(circumstances.waited, "request")));
   if (circumstances.refused > 0)
     texts.push_back(fmt::format("{} failed in the driver itself", counted(circumstances.refused, "request")));
   if (!header.complete && header.lost == 0)
-    texts.emplace_back("the recording has no end: the program ran on, or was killed");
+    texts.emplace_back("the recording has no end: the program was still running, or was killed");
   return texts;
 }
 

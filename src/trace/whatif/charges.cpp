@@ -84,7 +84,7 @@ Charges add_up(const Recording& recording, std::optional<Bytes> limit) {
 
 Judgement judge(const Header& header, const DeviceCharges& device) {
   if (!header.booked)
-    return {Grade::kUnknown, "no book was recorded: contexts and memory of other libraries come on top"};
+    return {Grade::kUnknown, "no book was recorded: contexts and memory of other libraries are needed in addition"};
   if (header.lost > 0)
     return {Grade::kUnknown, fmt::format("{} events were lost, so the run may need more", header.lost)};
   if (device.denials > 0)
@@ -92,7 +92,7 @@ Judgement judge(const Header& header, const DeviceCharges& device) {
             fmt::format("{} while it was recorded: it asked for at least {}",
                         counted(device.denials, "request") + (device.denials == 1 ? " was denied" : " were denied"),
                         format_size(std::max(device.peak, device.greatest_recorded->need())))};
-  if (!header.complete) return {Grade::kExact, "up to where the recording ends"};
+  if (!header.complete) return {Grade::kExact, "up to the end of the recording"};
   if (header.deep) return {Grade::kExact, "as it ran with --deep"};
   return {};
 }

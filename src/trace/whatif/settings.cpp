@@ -53,14 +53,14 @@ constexpr const char* kExample =
 }  // namespace
 
 tl::unexpected<Error> no_setting(std::string_view text, std::string_view allocator) {
-  return fail("E1813", fmt::format("'{}' is no setting that the model of {} knows.", text, allocator), kExample, 2);
+  return fail("E1813", fmt::format("'{}' is not a setting that the model of {} knows.", text, allocator), kExample, 2);
 }
 
 tl::unexpected<Error> no_value(const Setting& given, std::string_view values, std::string_view allocator) {
-  return fail("E1813",
-              fmt::format("'{}' is no value of {}, a setting of {}: it takes {}.", given.second, given.first, allocator,
-                          values),
-              kExample, 2);
+  return fail(
+      "E1813",
+      fmt::format("'{}' is not a value of {}, a setting of {}: use {}.", given.second, given.first, allocator, values),
+      kExample, 2);
 }
 
 }  // namespace ration::trace

@@ -125,7 +125,7 @@ Result<Steps> steps_of(const Recording& recording, std::size_t device) {
   Collector collector(device, recording.header().booked);
   recording.read([&](const Event& event) { return collector.take(event); });
   if (collector.result.steps.size() > kMostSteps)
-    return fail("E1813", fmt::format("more than {} events on GPU {}: models take no more.", kMostSteps, device),
+    return fail("E1813", fmt::format("more than {} events on GPU {}: models accept no more.", kMostSteps, device),
                 "ration whatif FILE --allocator none", 2);
   return std::move(collector.result);
 }

@@ -501,7 +501,7 @@ class CommandLine(unittest.TestCase):
         self.refused(2, "E1308", "whatif", self.HISTORY, "--gpu", "T5")
 
     def test_fits_rejects_a_recording_that_does_not_say_what_it_needs(self):
-        self.assertIn("contexts and memory of other libraries come on top", self.refused(2, "E1812", "fits", NODE, "--recording", self.HISTORY))
+        self.assertIn("contexts and memory of other libraries are needed in addition", self.refused(2, "E1812", "fits", NODE, "--recording", self.HISTORY))
         self.refused(2, "E1811", "fits", NODE, "--recording", "/nonexistent.rec")
         self.refused(2, "E1001", "fits", NODE)
 

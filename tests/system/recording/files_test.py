@@ -107,7 +107,7 @@ class Files(Recorded):
     def test_an_operation_that_no_history_has_is_named(self):
         history = self.history()
         history.write_text(HISTORY.replace("1131,f", "1131,z"))
-        self.assertIn(f"{history}:4: 'z' is no operation of a history: a takes a block, f frees it", self.asked("inspect", history).stderr)
+        self.assertIn(f"{history}:4: 'z' is not an operation of a history: a allocates a block, f frees it", self.asked("inspect", history).stderr)
 
     def test_of_a_container_it_is_said_that_it_is_not_recorded(self):
         docker = self.folder / "docker"

@@ -121,7 +121,7 @@ class Watching(TopCase):
         terminal.type("\x1b")
         terminal.sees("DENY")
         terminal.type("\r")
-        terminal.sees("where the bytes of greedy are", "CUDA context")
+        terminal.sees("where the memory of greedy is", "CUDA context")
         terminal.type("q")
         terminal.sees("DENY")
         terminal.type("q")

@@ -166,7 +166,7 @@ TEST(Configuration, WhatIsWrongIsToldWithItsPlaceAndTheNearestName) {
       {"[tenant]\nname = \"a\"\n", "1:1: 'tenant' must be a list of tables"},
       {"schema = 2\n", "1:10: schema must be 1"},
       {"schema = 7.7e20\n", "1:10: schema must be 1"},
-      {"[daemon]\nlisten = \"0.0.0.0:7077\"\n", "2:1: other machines can reach 0.0.0.0:7077, which needs a token_file"},
+      {"[daemon]\nlisten = \"0.0.0.0:7077\"\n", "2:1: other machines can reach 0.0.0.0:7077, so it needs a token_file"},
       {"[daemon]\nlisten = \"example.org:80\"\n", "2:1: 'example.org:80' is not an address and port"},
       {"[daemon]\nlisten = \"127.0.0.1:65536\"\n", "2:1: '127.0.0.1:65536' is not an address and port"},
       {"[daemon]\nsample = \"0s\"\n", "2:1: sample must be at least 10ms"},

@@ -126,7 +126,7 @@ TEST_F(PytorchSnapshot, ThatIsMoreThanDataFails) {
   EXPECT_NE(failure_.find("it needs a class or a function of Python (at byte 3)"), std::string::npos) << failure_;
   EXPECT_FALSE(opened("\x80\x04" + text("os") + text("system") + "\x93."));
   EXPECT_FALSE(opened(pickle(text("no snapshot"))));
-  EXPECT_NE(failure_.find("no snapshot of PyTorch's memory"), std::string::npos) << failure_;
+  EXPECT_NE(failure_.find("not a snapshot of PyTorch's memory"), std::string::npos) << failure_;
   EXPECT_FALSE(opened("\x80\x04."));
   EXPECT_FALSE(
       opened("\x80\x04"

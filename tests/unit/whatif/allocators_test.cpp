@@ -183,9 +183,9 @@ TEST(Allocators, AValueThatIsNoneIsTold) {
   const struct {
     const char *text, *value, *takes;
   } wrong[] = {
-      {"pytorch:max_split_size_mb:-1", "'-1' is no value of max_split_size_mb", "a number of MiB above 20"},
-      {"pytorch:expandable_segments:True,garbage_collection_threshold:1", "'1' is no value of", "below 1"},
-      {"tensorflow:capability:7.5", "'7.5' is no value of capability", "75 for 7.5"},
+      {"pytorch:max_split_size_mb:-1", "'-1' is not a value of max_split_size_mb", "a number of MiB above 20"},
+      {"pytorch:expandable_segments:True,garbage_collection_threshold:1", "'1' is not a value of", "below 1"},
+      {"tensorflow:capability:7.5", "'7.5' is not a value of capability", "75 for 7.5"},
   };
   for (const auto& [text, value, takes] : wrong) {
     const auto found = find_allocator(text);
@@ -193,7 +193,7 @@ TEST(Allocators, AValueThatIsNoneIsTold) {
     EXPECT_NE(found.error().what.find(value), std::string::npos) << found.error().what;
     EXPECT_NE(found.error().what.find(takes), std::string::npos) << found.error().what;
   }
-  EXPECT_NE(find_allocator("pytorch:split:1").error().what.find("'split' is no setting"), std::string::npos);
+  EXPECT_NE(find_allocator("pytorch:split:1").error().what.find("'split' is not a setting"), std::string::npos);
 }
 
 /// Random requests of one process, some of them on a second stream.

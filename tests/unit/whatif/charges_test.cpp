@@ -88,7 +88,7 @@ TEST(WhatIf, GradesSayWhatAnAnswerIsWorth) {
   EXPECT_EQ(judged(lost.allocate(5)).judgement.grade, Grade::kUnknown);
   EXPECT_TRUE(judged(lost).is_bound);
   EXPECT_EQ(judged(history.allocate(5)).judgement.grade, Grade::kUnknown);
-  EXPECT_EQ(judged(cut.allocate(5)).judgement.reason, "up to where the recording ends");
+  EXPECT_EQ(judged(cut.allocate(5)).judgement.reason, "up to the end of the recording");
 }
 
 TEST(WhatIf, ARunThatWasDeniedNeededMore) {
