@@ -1,6 +1,7 @@
 """Finds and starts `ration` and the programs beside it in a Python package; the console scripts call it.
 
-This module stands outside the package `ration`, whose import makes the process a workload, which a command is not.
+This module is outside the package `ration`, because importing that package makes the process a workload, and a command
+is not a workload.
 """
 import os
 import sys
@@ -16,19 +17,20 @@ _FOLDERS = [os.path.normpath(os.path.join(_HERE, place)) for place in _PLACES]
 
 
 def find(name: str = "ration") -> Optional[str]:
-    """Returns the path of a program of this package, or None if it has none of that name."""
+    """Returns the path of a program of this package, or None if the package has no program of that name."""
     return next((path for path in (os.path.join(folder, name) for folder in _FOLDERS) if os.access(path, os.X_OK)), None)
 
 
 def path() -> str:
-    """Returns the program `ration`: beside the library that RATION_LIBRARY names, of this package, or on the PATH."""
+    """Returns the program `ration`: beside the library at RATION_LIBRARY, in this package, or on the PATH."""
     library = os.environ.get("RATION_LIBRARY")
     beside = os.path.join(os.path.dirname(os.path.dirname(library)), "bin/ration") if library else ""
     return beside if os.access(beside, os.X_OK) else find() or "ration"
 
 
 def main(name: str = "") -> None:
-    """Replaces this process by the program `name`, or by the one whose name it was started under."""
+    """Replaces this process with the program `name`; without a name, with the program under whose name it was
+    started."""
     activation = sys.modules.get("ration.activation")
     if activation is not None:  # a sitecustomize has imported ration
         activation.withdraw()

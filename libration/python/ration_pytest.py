@@ -1,7 +1,7 @@
 """The pytest plugin of an installed ration: options, a marker and fixtures.
 
-It stands outside the package `ration`, whose import puts this process under a limit; only a run that uses one of these
-imports that package. `ration.testing` measures.
+It is outside the package `ration`, because importing that package puts this process under a limit. Only a run that uses
+one of these options, markers or fixtures imports the package. `ration.testing` measures.
 """
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NODE, _FOLDER = "RATION_TESTING_NODE", "RATION_TESTING_FOLDER"  # set in a run 
 def pytest_addoption(parser: Any) -> None:
     group = parser.getgroup("gpu memory", "GPU memory (ration)")
     group.addoption("--gpu-sim", metavar="NODE", help="run on simulated GPUs, such as T4:16GiB or T4:16GiB*2")
-    group.addoption("--gpu-memory", action="store_true", help="measure the GPU memory of each test; told at the end and in --junit-xml")
-    group.addoption("--gpu-memory-baseline", metavar="FILE", help="a test fails that takes more than it does in FILE")
-    group.addoption("--gpu-memory-update", action="store_true", help="write what is measured into the baseline instead")
-    group.addoption("--gpu-memory-tolerance", metavar="SHARE", default="10%", help="how much above the baseline is not a failure (10%%)")
+    group.addoption("--gpu-memory", action="store_true", help="measure the GPU memory of each test; shown at the end and in --junit-xml")
+    group.addoption("--gpu-memory-baseline", metavar="FILE", help="a test fails if it allocates more than FILE allows for the test")
+    group.addoption("--gpu-memory-update", action="store_true", help="write the measured values into the baseline instead")
+    group.addoption("--gpu-memory-tolerance", metavar="SHARE", default="10%", help="tests may exceed the baseline by this share (10%%)")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,7 +54,7 @@ def _start_on_simulated_node(node: str, config: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    config.addinivalue_line("markers", "gpu_limit_memory(size): the most GPU memory that the test may take")
+    config.addinivalue_line("markers", "gpu_limit_memory(size): the most GPU memory that the test may allocate")
     options = config.option
     if options.gpu_memory_update and options.gpu_memory_baseline is None:
         raise pytest.UsageError("--gpu-memory-update needs --gpu-memory-baseline FILE")
@@ -73,7 +73,7 @@ def pytest_unconfigure(config: Any) -> None:
 def pytest_runtest_call(item: Any) -> Any:
     marker = item.get_closest_marker("gpu_limit_memory")
     if marker is not None and (len(marker.args) != 1 or marker.kwargs):
-        raise pytest.UsageError('gpu_limit_memory takes one size: @pytest.mark.gpu_limit_memory("2 GiB")')
+        raise pytest.UsageError('gpu_limit_memory needs exactly one size: @pytest.mark.gpu_limit_memory("2 GiB")')
     if marker is None:
         yield
         return
@@ -88,7 +88,8 @@ def pytest_runtest_call(item: Any) -> Any:
 
 
 def fail(outcome: Any, error: BaseException) -> None:
-    """Makes a wrapped call end with an error. Raises it if pluggy is older than 1.1, which has no call for that."""
+    """Makes a wrapped call end with an error. Raises the error if pluggy is older than 1.1, which has no function for
+    this."""
     if not hasattr(outcome, "force_exception"):
         raise error
     outcome.force_exception(error)

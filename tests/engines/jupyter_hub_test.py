@@ -149,7 +149,7 @@ class CannotBeHeld(HubCase):
 
     def test_a_server_whose_limit_was_lost_does_not_start(self):
         self.failure("ada")
-        self.assertIn("RATION_JUPYTER_LIMIT and JUPYTERHUB_USER say what", self.said())
+        self.assertIn("RATION_JUPYTER_LIMIT and JUPYTERHUB_USER define the limit", self.said())
         self.assertEqual(self.rows(), {})
 
 
@@ -165,7 +165,7 @@ class CannotBeHad(HubCase):
     run_options = [NODE, "--guarantee", "20GiB"]
 
     def test_the_user_reads_why(self):
-        self.assertIn("This server does not start, as its GPU memory cannot be limited. E1", self.failure("ada"))
+        self.assertIn("This server does not start, because its GPU memory cannot be limited. E1", self.failure("ada"))
         self.assertEqual(self.rows(), {})
 
 

@@ -102,8 +102,8 @@ class Without(FrameworkCase):
             "assert not hasattr(ration.config.experimental, 'enable_op_determinism') and not hasattr(ration.tf, 'constant')",
             "ration.config.list_physical_devices('GPU')"))], env=self.inside(), capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, "ration.tf.config.set_soft_device_placement: ration has no such name, and passes it on to TensorFlow, "
-                         "which is not installed (pip install tensorflow)\nration.tf.keras: ration has no such module, and passes it on to TensorFlow, "
+        self.assertEqual(done.stdout, "ration.tf.config.set_soft_device_placement: ration has no such name and looks for it in TensorFlow, "
+                         "which is not installed (pip install tensorflow)\nration.tf.keras: ration has no such module and looks for it in TensorFlow, "
                          "which is not installed (pip install tensorflow)\n")
 
 

@@ -1,12 +1,12 @@
 """GPU-memory limits that a program sets for itself.
 
-    import ration                                             # before code that uses the GPU: it puts the guard in front
-    ration.limit('6GiB')                                      # at any time; binds PyTorch, TensorFlow, JAX, everything
+    import ration                                             # before code that uses the GPU: this loads the guard
+    ration.limit('6GiB')                                      # at any time; limits PyTorch, TensorFlow, JAX, everything
     ration.setup_gpu(config_type='limit', limit_mb=4096)      # False on a machine without a GPU
-    with ration.MemoryGuard('2GiB'):                          # raises if the block takes more
+    with ration.MemoryGuard('2GiB'):                          # raises if the block allocates more
         ...
 
-`ration.tf.config` has TensorFlow's device configuration, `ration.torch.use()` puts PyTorch on ration's pool,
+`ration.tf.config` has TensorFlow's device configuration, `ration.torch.use()` makes PyTorch use ration's pool,
 `ration.jax.limit()` limits JAX, `ration.on_pressure()` calls a function when memory is short, and pytest has the marker
 `gpu_limit_memory`.
 """
@@ -38,6 +38,6 @@ __all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Adds the magics `%ration` and `%%ration_guard`; IPython calls it for `%load_ext ration`."""
+    """Adds the magics `%ration` and `%%ration_guard`; IPython calls this function for `%load_ext ration`."""
     from . import jupyter
     jupyter.register(shell)

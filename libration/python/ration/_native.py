@@ -14,8 +14,8 @@ class MemoryLimitExceeded(MemoryError):
 
     Attributes:
         requested: bytes that the program requested.
-        limit: bytes that the pool may take.
-        held: bytes that it has taken.
+        limit: bytes that the pool may hold.
+        held: bytes that the pool holds.
     """
 
     def __init__(self, text: str, requested: int = 0, limit: int = 0, held: int = 0) -> None:
@@ -74,7 +74,7 @@ def _find() -> str:
     for place in (given, *(f"{_HERE}/{folder}/{name}" for folder in folders)):
         if place and os.path.exists(place):
             return place
-    raise ImportError("libration.so.1 is neither in the package nor built; set RATION_LIBRARY to it")
+    raise ImportError("libration.so.1 is neither in the package nor built; set RATION_LIBRARY to its path")
 
 
 path: str = _find()
@@ -88,7 +88,7 @@ def text(value: str) -> bytes:
     """Converts a text for the library.
 
     Raises:
-        ValueError: the value is no text, or contains a zero byte.
+        ValueError: the value is not a text, or contains a zero byte.
     """
     if not isinstance(value, str) or "\0" in value:
         raise ValueError(f"{value!r} is not a text")
@@ -96,7 +96,7 @@ def text(value: str) -> bytes:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls `ration_<name>` and raises the exception for its status, unless that is OK."""
+    """Calls `ration_<name>` and raises the exception for its status, unless the status is OK."""
     check(getattr(library, "ration_" + name)(*arguments))
 
 
@@ -129,7 +129,7 @@ def gpu(device: Any, or_each: bool = False) -> int:
     """Returns the number of a GPU for the library: -1, which stands for each GPU, if `device` is None and `or_each` allows it.
 
     Raises:
-        ValueError: the value is no whole number from 0 on (`int` or NumPy's).
+        ValueError: the value is not a whole number of at least 0 (`int` or NumPy's).
     """
     if device is None and or_each:
         return -1

@@ -1,4 +1,4 @@
-"""Warnings that stand at the user's line."""
+"""Warnings that point to the user's line."""
 from __future__ import annotations
 
 import os
@@ -11,7 +11,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def _caller(frame: types.FrameType) -> Optional[types.FrameType]:
-    """Returns the frame that called, without those of the import system, which `warnings` does not count either."""
+    """Returns the frame of the caller. Skips frames of the import system, as `warnings` does."""
     above = frame.f_back
     while above is not None and "importlib" in above.f_code.co_filename and "_bootstrap" in above.f_code.co_filename:
         above = above.f_back
@@ -19,7 +19,7 @@ def _caller(frame: types.FrameType) -> Optional[types.FrameType]:
 
 
 def warn(text: str, category: Type[Warning] = UserWarning) -> None:
-    """Warns at the innermost line outside this package that led here."""
+    """Warns at the innermost line outside this package on the call stack."""
     level, frame = 2, _caller(sys._getframe())
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, _caller(frame)

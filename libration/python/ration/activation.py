@@ -1,6 +1,6 @@
 """Limits from inside: a program puts the guard in front of the driver itself.
 
-Importing ration does that, if the driver is not loaded yet. Everything in the process and in the children that it starts
+Importing ration does so if the driver is not loaded yet. Everything in the process and in the children that it starts
 is then governed: PyTorch, TensorFlow, JAX, libraries, ration's own pool.
 """
 from __future__ import annotations
@@ -35,9 +35,9 @@ def _tell_python() -> None:
 
 
 def activate() -> None:
-    """Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
+    """Puts this process, and the children that it starts from now on, under a limit of its own, as `ration run` would.
 
-    `import ration` calls it. Does nothing in a governed process.
+    `import ration` calls this function. It does nothing in a governed process.
 
     Raises:
         RuntimeError: the GPU's driver is loaded already, or there can be no limit, for example without a GPU.
@@ -60,7 +60,7 @@ def _try() -> None:
 
 
 def _is_command() -> bool:
-    """Returns True for `python -m ration` and `ration.testing`, which become a command and are no workload."""
+    """Returns True for `python -m ration` and `ration.testing`, which become a command and are not a workload."""
     if getattr(sys, "argv", [])[:1] != ["-m"]:  # the value of sys.argv while Python searches for the module
         return False
     with open("/proc/self/cmdline", "rb") as own:
@@ -88,7 +88,7 @@ def at_import() -> None:
 
 
 def withdraw() -> None:
-    """Takes this process, and the children that it starts from now on, out of the workload that importing ration made.
+    """Removes this process, and the children that it starts from now on, from the workload that importing ration made.
 
     Call it before the program uses a GPU. Does nothing if `ration run` made the workload.
     """
@@ -104,17 +104,17 @@ def withdraw() -> None:
     if _made_by == os.getpid():
         pathlib.Path(book).unlink(missing_ok=True)
     _former, _too_late = None, True
-    _problem = "importing ration.ray has taken this program out of its workload, as Ray's workers have limits of their own."
+    _problem = "importing ration.ray has removed this program from its workload, because Ray's workers have limits of their own."
 
 
 def require() -> None:
-    """Raises RuntimeError if a limit would bind ration's own pool only."""
+    """Raises RuntimeError if a limit would apply only to ration's own pool."""
     if _too_late:
         raise RuntimeError(_problem)
 
 
 def is_governed() -> bool:
-    """Returns True if limits bind everything in this process."""
+    """Returns True if limits apply to everything in this process."""
     return _problem is None
 
 
@@ -123,7 +123,7 @@ def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -
 
     Args:
         limit: the limit on each GPU, `'6GiB'`; None: as the configuration says.
-        arguments: the command line; None: the present one.
+        arguments: the command line; None: the current command line.
 
     Raises:
         RuntimeError: there can be no limit, for example without a GPU.

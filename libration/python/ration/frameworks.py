@@ -1,7 +1,7 @@
-"""The frameworks that the program has started: what each holds by its own count, and how it gives back its cache.
+"""The frameworks that the program has started: how much each holds by its own count, and how each gives back its cache.
 
-Used by guards, reports and callbacks for short memory. Nothing here imports a framework, starts one, or makes a CUDA
-context.
+Used by MemoryGuard, reports and callbacks for short memory. Nothing here imports a framework, starts one, or makes a
+CUDA context.
 """
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ class Framework(NamedTuple):
 
 
 def started() -> List[Framework]:
-    """Returns the frameworks that are imported and have started, with ration's own pool."""
+    """Returns the frameworks that are imported and have started, and ration's own pool."""
     return [framework for framework in (find() for find in (_ration, _pytorch, _tensorflow, _jax)) if framework is not None]
 
 
 def memory() -> Dict[str, Memory]:
-    """Returns the memory that all of them hold, by framework and device: `{'PyTorch cuda:0': Memory(…)}`."""
+    """Returns the memory that all frameworks hold, by framework and device: `{'PyTorch cuda:0': Memory(…)}`."""
     return {f"{framework.name} {device}": told for framework in started() for device, told in framework.read().items()}
 
 
 def reset_peaks() -> None:
-    """Resets the peaks to the present use, in the frameworks that can."""
+    """Resets the peaks to the current use, in the frameworks that support this."""
     for framework in started():
         if framework.reset_peaks is not None:
             framework.reset_peaks()
 
 
 def release_caches() -> None:
-    """Has every framework give its unused memory back to the device, as far as it can."""
+    """Makes every framework give its unused memory back to the device, as far as possible."""
     for framework in started():
         if framework.release_cache is not None:
             framework.release_cache()
@@ -115,17 +115,17 @@ _PATIENCE_SECONDS = 1.0
 
 
 def collect_regions(told: Callable[[], Dict[str, int]], device: Optional[str] = None) -> None:
-    """Has TensorFlow give back the regions of device memory that hold no tensor, until `told()['used']` is within
+    """Makes TensorFlow give back the regions of device memory that hold no tensor, until `told()['used']` is within
     `told()['limit']`.
 
-    TensorFlow gives regions back when no free chunk is large enough for a request. So this requests ever larger blocks and
-    frees each at once, up to the room that the limit leaves beside the tensors. If even such a request does not fit,
-    TensorFlow gives the regions back, but repeats the request for 10 s before it raises. Therefore a thread of its own
-    makes the requests, and this returns when the use is within the limit, when the largest block was requested, or after a
-    second.
+    TensorFlow gives regions back when no free chunk is large enough for a request. So this function requests ever
+    larger blocks and frees each at once, up to the room that the limit leaves beside the tensors. If even such a
+    request does not fit, TensorFlow gives the regions back, but repeats the request for 10 s before it raises.
+    Therefore a separate thread makes the requests, and this function returns when the use is within the limit, when the
+    largest block was requested, or after a second.
 
     Args:
-        told: returns the present `used` and `limit`, in bytes.
+        told: returns the current `used` and `limit`, in bytes.
         device: a logical device, such as '/GPU:1'; None for each.
     """
     tensorflow = sys.modules.get("tensorflow")

@@ -1,4 +1,4 @@
-"""A guard for a block of code."""
+"""MemoryGuard: checks the device memory that a block of code allocates."""
 from __future__ import annotations
 
 import threading
@@ -14,17 +14,17 @@ _open: List["Measurement"] = []
 
 
 class Measurement:
-    """The device memory that a block of code takes at its peak. Measurements nest.
+    """The device memory that a block of code allocates at its peak. Measurements nest.
 
-    The measurement adds up, for each framework of this process and ration's pool, the peak of its tensors less what they
-    held when the block began. TensorFlow counts the chunk that contains a tensor, up to 128 MB larger. If no framework has
-    started, the measurement is the growth of the workload on all GPUs, or, in an ungoverned process, of all processes
-    there. That peak and JAX's cannot be reset, so memory that the block freed again shows only if it exceeds all earlier
-    peaks.
+    The measurement adds up, for each framework of this process and ration's pool, the peak of its tensors minus what
+    they held when the block began. TensorFlow counts the chunk that contains a tensor, up to 128 MB larger. If no
+    framework has started, the measurement is the growth of the workload on all GPUs, or, in an ungoverned process, of
+    all processes there. That peak and JAX's peak cannot be reset. So memory that the block freed again is seen only if
+    the use exceeded all earlier peaks.
 
     Attributes:
-        growth: bytes at the peak less those at the beginning, over all frameworks.
-        peak: bytes at the peak, with those held before.
+        growth: bytes at the peak minus bytes at the beginning, over all frameworks.
+        peak: bytes at the peak, including those held before.
         of: the growth by framework and device, such as `{'PyTorch cuda:0': 419430400}`.
     """
 
@@ -83,22 +83,22 @@ def _on_devices() -> Tuple[int, int]:
 
 
 class MemoryGuard:
-    """A guard that raises, or warns, if a block of code took more device memory than allowed. Guards nest.
+    """A check that raises, or warns, if a block of code allocated more device memory than allowed. Checks nest.
 
-    It counts as the frameworks do (`Measurement`): a tensor of 400 MiB counts 400 MiB, however much the framework took from
-    the device for it, and counts even if the block freed it again.
+    Counts like the frameworks (`Measurement`): a tensor of 400 MiB counts as 400 MiB, however much the framework took
+    from the device for it, even if the block freed the tensor again.
 
     Args:
         max_memory: `'2GiB'`, `'512MiB'`, or `'50%'` of the first GPU.
         action: `'raise'` or `'warn'`.
-        name: the name of the block in the text.
+        name: the name of the block in the error text.
 
     Attributes:
         growth, peak: bytes, after the block; see `Measurement`.
 
     Raises:
         ValueError: an invalid size or action.
-        MemoryLimitExceeded: the block took more; raised at its end.
+        MemoryLimitExceeded: the block allocated more; raised at the end of the block.
     """
 
     def __init__(self, max_memory: sizes.Size, action: str = "raise", name: Optional[str] = None) -> None:

@@ -16,14 +16,14 @@ def _has_started() -> bool:
 
 
 def limit(size: Size, preallocate: bool = False) -> limits._Limit:
-    """Limits the memory that JAX and ration's own pool take of each GPU.
+    """Limits the memory that JAX and ration's own pool take from each GPU.
 
-    JAX reads its share once, when it starts; a later call limits ration's side only, and warns. `ration run --limit` sets a
-    limit that holds whatever the program does.
+    JAX reads its share once, when it starts; a later call limits ration's pool only, and warns. `ration run --limit`
+    sets a limit that applies whatever the program does.
 
     Args:
         size: `'6GiB'`, `'50%'`, `0.5` (a share), or MiB.
-        preallocate: True if JAX takes all of it at its start.
+        preallocate: True if JAX allocates its whole limit when it starts.
 
     Raises:
         ValueError: an invalid size, or there is no GPU.
@@ -33,7 +33,7 @@ def limit(size: Size, preallocate: bool = False) -> limits._Limit:
         raise ValueError("there is no GPU to limit JAX on")
     result = limits.limit(size)
     if _has_started():
-        _warnings.warn("JAX has started and keeps its share; the limit holds for ration's pool alone. Call "
+        _warnings.warn("JAX has started and keeps its share; the limit applies to ration's pool only. Call "
                        "ration.jax.limit() before JAX's first use, or start with: ration run --limit")
     else:
         share = config.experimental.get_memory_limit(gpus[0]) / config.experimental.get_device_details(gpus[0])["memory_total"]

@@ -12,7 +12,7 @@ from .report import log_memory_usage
 
 
 def restart(start: Callable[[], None]) -> None:
-    """Restarts this kernel in its own process, to which the front end stays connected."""
+    """Restarts this kernel in its own process; the front end stays connected to it."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
         stream.close()  # also restores descriptors 1 and 2, which the kernel redirects
@@ -49,7 +49,7 @@ def register(shell: Any) -> None:
                 print("This kernel is under a limit already: %ration limit 4GiB changes it.")
             else:
                 atexit.register(restart, activation.prepare_restart(words[1] if len(words) == 2 else None))
-                print("This kernel starts again under a limit: run the cells from the first one.")
+                print("This kernel starts again under a limit: run the cells again, from the first cell.")
                 shell.exit_now = True  # takes effect once the cell is answered
         else:
             print("%ration  or  %ration limit 4GiB  or  %ration restart [4GiB]")

@@ -36,7 +36,7 @@ class _Limit:
 
 
 def _restore(size: int, function: str, *arguments: Any) -> None:
-    """Sets a former limit again, or what the workload may have if that is less by now."""
+    """Sets a former limit again, or the most that the workload may have now if that is less."""
     try:
         _native.call(function, *arguments, _exact(size))
     except ValueError:
@@ -58,7 +58,8 @@ def _info(function: str, *arguments: Any) -> Dict[str, int]:
 
 
 def workload(device: int = 0) -> Dict[str, int]:
-    """Returns the memory of this process's workload on a GPU, over all its processes, in bytes: `used`, `peak`, `limit`, `total`.
+    """Returns the memory of this process's workload on a GPU, summed over all its processes, in bytes: `used`, `peak`,
+    `limit`, `total`.
 
     Raises:
         ValueError: this process is not governed, or has no such GPU.
@@ -75,22 +76,22 @@ class share:  # noqa: N801  (users call it as a function, and use it with `with`
         generator.limit('50%')                   # at any time
         generator.info()                         # used, peak, limit, total
 
-    A share is charged for the segments that a framework takes from the device. **It does not bind tensors that a framework
-    serves from its cache**: PyTorch and JAX put a tensor of one share into a segment that another share took and no longer
-    uses. These bind tensors:
+    A share is charged for the segments that a framework takes from the device. **It does not limit tensors that a
+    framework serves from its cache**: PyTorch and JAX put a tensor of one share into a segment that another share took
+    and no longer uses. These settings limit tensors:
 
-    - PyTorch: `own_pool=True`. The share takes its tensors, with those of `backward()`, from a pool of its own. The cache
-      of that pool serves this share only, and goes back to the device with `trim()`.
+    - PyTorch: `own_pool=True`. The share allocates its tensors, and those of `backward()`, from a pool of its own. The
+      cache of that pool serves this share only, and goes back to the device with `trim()`.
     - PyTorch: `ration.torch.use()` charges every block by itself.
     - TensorFlow: a logical device for each share, with its own limit.
 
-    A thread that has entered no share works for the share that was entered last, as a framework's helper threads do.
+    A thread that has entered no share, such as a framework's helper thread, works for the share that was entered last.
 
     Args:
         name: 1 to 63 bytes; equal names are one share.
-        size: the limit: `'40%'` (of the workload's present limit) or `'2GiB'`; None leaves it unchanged.
+        size: the limit: `'40%'` (of the workload's current limit) or `'2GiB'`; None leaves it unchanged.
         device: the number of a GPU; None for each.
-        own_pool: True to take PyTorch's tensors of this share from a pool of its own.
+        own_pool: True to allocate PyTorch's tensors of this share from a pool of its own.
 
     Raises:
         ValueError: an invalid size, or this process is not governed.
@@ -117,8 +118,8 @@ class share:  # noqa: N801  (users call it as a function, and use it with `with`
         _native.call("limit_share", self._name, number, _native.text(with_unit(size, "share")))
 
     def trim(self, logical_device: Optional[str] = None, device: int = 0) -> None:
-        """Asks the frameworks of this process to release their caches if this share holds more than its limit. Empties the
-        share's own pool in any case.
+        """Asks the frameworks of this process to release their caches if this share holds more than its limit. Always
+        empties the share's own pool.
 
         Args:
             logical_device: TensorFlow's device of this share, such as '/GPU:1', whose unused memory is also released.
@@ -155,7 +156,8 @@ class share:  # noqa: N801  (users call it as a function, and use it with `with`
 
 
 def pinned() -> Dict[str, int]:
-    """Returns the pinned host memory of this process's workload, over all its processes, in bytes: `used`, `peak`, `limit`, `total`.
+    """Returns the pinned host memory of this process's workload, summed over all its processes, in bytes: `used`,
+    `peak`, `limit`, `total`.
 
     Raises:
         ValueError: this process is not governed, or its book counts no pinned memory.
@@ -166,19 +168,19 @@ def pinned() -> Dict[str, int]:
 def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optional[Size] = None) -> _Limit:
     """Limits this process's workload from now on; in a `with` statement, for the block.
 
-    Binds everything in the process: frameworks, libraries, ration's pool. May be called at any time. If the workload holds
-    more than a lowered limit, it keeps its memory and gets no more, and the frameworks of this process are asked to release
-    their caches.
+    Limits everything in the process: frameworks, libraries, ration's pool. Can be called at any time. If the workload
+    holds more than a lowered limit, it keeps its memory and gets no more, and the frameworks of this process are asked
+    to release their caches.
 
     Args:
         size: the limit of GPU memory: `'6GiB'`, `'50%'` or `0.5` (a share); `'max'` removes it; None leaves it unchanged.
-        device: the number of a GPU, as the driver counts under CUDA_VISIBLE_DEVICES; None for each.
+        device: the number of a GPU, as the driver counts GPUs under CUDA_VISIBLE_DEVICES; None for each GPU.
         host: the limit of pinned host memory, which belongs to no GPU, in the same forms. `'50%'` is half of the host limit
-            that was set from outside, else of the machine's memory.
+            that was set from outside or, without such a limit, half of the machine's memory.
 
     Raises:
         ValueError: an unknown device, an invalid size, more than the workload was given, or neither `size` nor `host`.
-        RuntimeError: the GPU's driver was loaded before ration, so the limit would bind nothing.
+        RuntimeError: the GPU's driver was loaded before ration, so the limit would have no effect.
     """
     if size is None and host is None:
         raise ValueError("limit() needs a size, or a limit of pinned host memory: host='8GiB'")
@@ -244,7 +246,7 @@ _tag = threading.local()
 
 @contextlib.contextmanager
 def tag(name: str) -> Iterator[None]:
-    """Attributes memory that this thread takes from ration's pool inside `with` to `name`.
+    """Attributes to `name` the memory that this thread takes from ration's pool inside `with`.
 
     `ration.memory_map()['tags']` and the text of a denial show the use by tag. Tags nest.
     """
@@ -275,12 +277,12 @@ class Schedule:
             with ration.share('generator'): ...
 
     Args:
-        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is that of a physical device, a
-            name in `devices`, or else the name of a share.
+        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is the name of a physical
+            device, a name in `devices`, or else the name of a share.
         devices: physical devices by the names that `steps` uses for them.
 
     Raises:
-        ValueError: a name has no steps, its epochs do not rise, or the first is not 0.
+        ValueError: a name has no steps, its epochs do not rise, or the first epoch is not 0.
     """
 
     def __init__(self, steps: Mapping[str, Sequence[Tuple[int, Size]]],
@@ -299,7 +301,7 @@ class Schedule:
         return f"<ration.Schedule {'; '.join(told)}>"
 
     def at(self, epoch: int) -> Dict[str, Size]:
-        """Applies the limits of that epoch and returns them by name.
+        """Applies the limits of the epoch and returns them by name.
 
         Raises:
             ValueError: the epoch is below 0.
@@ -332,10 +334,11 @@ def find_executable_batch_size(function: Callable[..., Result], *, start: int = 
 @overload
 def find_executable_batch_size(function: None = ..., *, start: int = ...) -> Callable[[Callable[..., Result]], Callable[..., Result]]: ...
 def find_executable_batch_size(function: Optional[Callable[..., Any]] = None, *, start: int = 128) -> Any:
-    """Decorates a function to be called with a `batch_size` that is halved each time it runs out of device memory.
+    """Decorates a function that has an argument `batch_size`. Halves this argument each time the function runs out of
+    device memory.
 
     Raises:
-        MemoryError: a batch of 1 does not fit; the last denial is its cause.
+        MemoryError: a batch of 1 does not fit; the last denial is the cause of the error.
     """
     def decorate(wrapped: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(wrapped)

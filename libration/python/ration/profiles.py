@@ -1,4 +1,4 @@
-"""Profiles: how the frameworks of a process take memory, by the purpose of the process."""
+"""Profiles: how the frameworks of a process allocate memory, by the purpose of the process."""
 from __future__ import annotations
 
 import os
@@ -13,14 +13,14 @@ NAMES = ("dev", "prod", "train", "test")
 
 
 def profile(name: str, limit: Optional[Size] = None, devices: int = 2) -> bool:
-    """Sets how this process takes device memory. Call it before a framework takes any.
+    """Sets how this process allocates device memory. Call it before a framework allocates any.
 
     | name | limit | TensorFlow and JAX |
     | --- | --- | --- |
-    | `'dev'` | as given, if given | begin small and grow |
-    | `'prod'` | as given; required | take all of it at their start, so that no later request fails |
-    | `'train'` | as given, else all that this process may have | take all of it at their start |
-    | `'test'` | as given, if given | the first GPU as `devices` logical ones, which stand for several GPUs |
+    | `'dev'` | as given, if given | start small and grow |
+    | `'prod'` | as given; required | allocate the whole limit when they start, so that no later request fails |
+    | `'train'` | as given, else all that this process may have | allocate the whole limit when they start |
+    | `'test'` | as given, if given | the first GPU is divided into `devices` logical GPUs, which stand for several GPUs |
 
     PyTorch always grows. TensorFlow may be imported before or after the call.
 

@@ -1,16 +1,17 @@
-"""Ray's fractions of a GPU as limits that hold.
+"""Ray's fractions of a GPU as enforced limits.
 
     @ration.ray.remote(num_gpus=0.25)            # as ray.remote; never more than a quarter of the GPU
     class Trainer: ...
 
     Trainer.options(**ration.ray.limited(gpu_memory_gib=4)).remote()
 
-Ray places fractions and enforces nothing. With this module `ration run` starts each worker, so the limit that its actor
-or task requested holds from the first instruction on. Ray learns the command from `py_executable`, which every node uses:
-a field of a plugin (RAY_RUNTIME_ENV_PLUGINS) is ignored, with a warning, on nodes that were started without the plugin.
+Ray places fractions and enforces nothing. With this module `ration run` starts each worker, so the limit that the actor
+or task requested applies from the worker's first instruction on. Ray learns the command from `py_executable`, which
+every node uses: a field of a plugin (RAY_RUNTIME_ENV_PLUGINS) is ignored, with a warning, on nodes that were started
+without the plugin.
 
 Ray is imported when it is needed. Importing this module takes the program out of its workload, because processes that
-ray.init() starts would be under its limit. Run as a program, this file starts a worker.
+ray.init() starts would be under the program's limit. Run as a program, this file starts a worker.
 """
 from __future__ import annotations
 
@@ -37,12 +38,13 @@ _SMALLEST = 0.001  # of a GPU; Ray hides every GPU from a worker that has no par
 def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = None, *, workload: str = "ray",
             tenant: Optional[str] = None, run: Sequence[str] = (), runtime_env: Optional[Dict[str, Any]] = None,
             python: Optional[str] = None) -> Dict[str, Any]:
-    """Returns options for `ray.remote(**...)` and `.options(**...)`: the resources to place by, and the limit of the worker.
+    """Returns options for `ray.remote(**...)` and `.options(**...)`: the resources by which Ray places the worker, and
+    the worker's limit.
 
-    The limit binds the worker and its children on each GPU that Ray grants. With a daemon `ration ps` and the dashboard
-    show the worker as `WORKLOAD-ID`, where ID is the first eight digits of Ray's id of the worker, with the labels
-    `ray_job`, `ray_node` and `ray_worker`. A worker whose limit cannot be set runs nothing; its actor's error, or for a
-    task the log, has the reason.
+    The limit applies to the worker and its children on each GPU that Ray grants. With a daemon `ration ps` and the
+    dashboard show the worker as `WORKLOAD-ID`, where ID is the first eight digits of the worker's id in Ray, with the
+    labels `ray_job`, `ray_node` and `ray_worker`. A worker whose limit cannot be set runs nothing; the actor's error,
+    or for a task the log, has the reason.
 
     Args:
         num_gpus: a share such as `0.25`, which limits the worker to a quarter of the GPU that Ray grants, or a number of
@@ -52,13 +54,14 @@ def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = 
             choose one.
         workload: the name in `ration ps`, before the id.
         tenant: the tenant that is charged.
-        run: more options of `ration run`, such as `['--on-deny', 'wait:30s']`, or `['--socket', PATH]`, with which no
-            worker starts unless that daemon runs.
+        run: more options of `ration run`, such as `['--on-deny', 'wait:30s']`, or `['--socket', PATH]`; with that
+            option no worker starts unless the daemon runs.
         runtime_env: the runtime_env of Ray, to which the command is added.
-        python: the nodes' interpreter; None: this one's path, or `python` if the runtime_env has pip, uv or conda.
+        python: the nodes' interpreter; None: the path of this interpreter, or `python` if the runtime_env has pip, uv
+            or conda.
 
     Raises:
-        ValueError: no size, a size that Ray cannot place, or a runtime_env with a py_executable of its own.
+        ValueError: no size, a size by which Ray cannot place, or a runtime_env with a py_executable of its own.
     """
     if num_gpus is None and gpu_memory_gib is None:
         raise ValueError("a limit is num_gpus=0.25, a share of a GPU, or gpu_memory_gib=4")
@@ -117,7 +120,7 @@ def _ray() -> Any:
 
 
 def _start(kind: str, workload: str, *words: str) -> NoReturn:
-    """Becomes `ration run`, which starts the worker. If that fails, a second process reports the reason in its place."""
+    """Becomes `ration run`, which starts the worker. If that fails, a second process reports the reason instead."""
     end = words.index("--")
     options, worker = words[:end], words[end + 1:]
     node, own = _after(worker, "--node-id"), _after(worker, "--worker-id")
@@ -152,7 +155,7 @@ def _become(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
     """Becomes the worker; called under the limit."""
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     if kind == "one-gpu" and len(gpus) > 1:
-        sys.exit(f"this node has {len(gpus)} GPUs, and gpu_memory_gib alone does not let Ray choose one: give num_gpus, too.")
+        sys.exit(f"this node has {len(gpus)} GPUs, and gpu_memory_gib alone does not let Ray choose one: also give num_gpus.")
     os.write(int(tell), b"1")
     os.close(int(tell))
     os.dup2(int(errors), 2)
@@ -161,7 +164,8 @@ def _become(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
 
 
 def _explain(text: str, script: str, *arguments: str) -> None:
-    """Runs as a worker that registers, reports why it runs nothing, and ends; without that Ray would retry for ever."""
+    """Runs as a worker that registers, reports why it runs nothing, and ends; without this worker Ray would retry for
+    ever."""
     import runpy
     import time
     import types
@@ -183,7 +187,7 @@ def _explain(text: str, script: str, *arguments: str) -> None:
 
 
 def _after(words: Sequence[str], option: str) -> str:
-    """Returns the value of an option, which is two words or one with `=`."""
+    """Returns the value of an option, which is written as two words or as one word with `=`."""
     for word, following in zip(words, [*words[1:], ""]):
         if word == option:
             return following

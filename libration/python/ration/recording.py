@@ -1,4 +1,4 @@
-"""Recordings that a program makes of itself."""
+"""Recordings by which a program records itself."""
 from __future__ import annotations
 
 import atexit
@@ -22,7 +22,8 @@ def _tell(folder: Optional[bytes]) -> int:
 
 
 class record:  # noqa: N801  (users call it as a function, and use it with `with`)
-    """A recording of the GPU memory of this process and of those that it starts; `ration run --record` records a whole run.
+    """A recording of the GPU memory of this process and of the processes that it starts; `ration run --record` records
+    a whole run.
 
         with ration.record('train.rec'):
             train()
@@ -32,9 +33,9 @@ class record:  # noqa: N801  (users call it as a function, and use it with `with
         ...
         recording.stop()                         # or the end of the program
 
-    `ration inspect train.rec` shows the recording, also while it goes on. Memory that the process held at the start is in
-    it, but not the requests for that memory. `ration.mark('epoch 3')` puts a text into it. Start it while no
-    other thread takes GPU memory.
+    `ration inspect train.rec` shows the recording, also while it is being made. The recording includes memory that the
+    process held at the start, but not the requests for that memory. `ration.mark('epoch 3')` puts a text into it. Start
+    the recording while no other thread allocates GPU memory.
 
     Raises (from `start`):
         RuntimeError: this process is not governed, or is recorded already.
@@ -65,7 +66,8 @@ class record:  # noqa: N801  (users call it as a function, and use it with `with
         return self
 
     def stop(self) -> None:
-        """Ends the recording and makes the file. If a process that this one started still runs, the folder stays instead."""
+        """Ends the recording and makes the file. If a process that this process started still runs, the folder stays
+        instead."""
         if self._owner != os.getpid():
             return
         self._owner = 0

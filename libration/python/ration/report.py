@@ -28,8 +28,8 @@ def get_memory_details() -> List[Dict[str, Any]]:
 
 
 def log_memory_usage(file: Optional[TextIO] = None) -> str:
-    """Writes a line for each GPU, with its use and its total (the limit in force, if there is one), and one for each framework
-    that holds memory there.
+    """Writes a line for each GPU, with its use and its total (the limit in force, if there is one), and a line for each
+    framework that holds memory there.
 
     Args:
         file: the file to write to; None for standard error.

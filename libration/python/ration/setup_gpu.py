@@ -1,4 +1,4 @@
-"""Configures the GPUs by one call at the top of a program."""
+"""Configures the GPUs with one call at the top of a program."""
 from __future__ import annotations
 
 from typing import Iterable, Optional, Sequence
@@ -12,9 +12,9 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
     """Configures the GPUs of this process.
 
     Args:
-        config_type: `'growth'` begins small and grows; `'limit'` takes at most `limit_mb` on each GPU, and makes that one
-            logical device in TensorFlow, whether that is imported before or after.
-        limit_mb: the limit of everything in the process, in MiB; optional with `'growth'`.
+        config_type: `'growth'` starts small and grows; `'limit'` allocates at most `limit_mb` on each GPU, and makes
+            that one logical device in TensorFlow, whether TensorFlow is imported before or after.
+        limit_mb: the limit for everything in the process, in MiB; optional with `'growth'`.
         visible_devices: numbers of the GPUs to use, in their order; None for all.
 
     Returns:

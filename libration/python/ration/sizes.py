@@ -13,15 +13,16 @@ _MOST_MIB = 1 << 40  # more than any device has
 
 
 def with_unit(size: Size, of: str, warn: bool = True) -> str:
-    """Returns a size as text: `'2GiB'` as it is, `0.5` as `'50%'`. Takes a bare number as MiB, like TensorFlow, and warns.
+    """Returns a size as text: `'2GiB'` as it is, `0.5` as `'50%'`. Reads a bare number as MiB, like TensorFlow, and
+    warns.
 
     Args:
         size: a text, a share (a float above 0, at most 1), or a number of MiB.
         of: the name of the call that takes the size, for the warning.
-        warn: False if the call has its unit from an older interface, such as TensorFlow's.
+        warn: False if an older interface, such as TensorFlow's, defines the unit of the call.
 
     Raises:
-        ValueError: the value is no size.
+        ValueError: the value is not a size.
     """
     if isinstance(size, bool) or not isinstance(size, (int, float, str)):
         raise ValueError(f"A size is text such as '2GiB' or '50%', not {size!r}")
@@ -34,7 +35,7 @@ def with_unit(size: Size, of: str, warn: bool = True) -> str:
     if size >= _MOST_MIB:
         raise ValueError(f"{size} MiB is more than any device has: write a unit, such as '2GiB'")
     if warn:
-        _warnings.warn(f"{of}({size}) is taken for MiB: write {of}('{size}MiB')")
+        _warnings.warn(f"{of}({size}) is read as MiB: write {of}('{size}MiB')")
     return f"{int(size * 1024)}KiB"
 
 
@@ -52,7 +53,7 @@ def parse(size: str, total: Optional[int] = None) -> int:
         raise ValueError(f"'{size}' is more than any device has")
     if unit == "%":
         if total is None:
-            raise ValueError(f"'{size}' is a share, but there is no device to take it of")
+            raise ValueError(f"'{size}' is a share, but there is no device to which the share applies")
         bytes_ = int(number / 100 * total)
     elif len(unit) == 2 and unit.endswith("b"):
         bytes_ = int(number * 1000 ** ("kmgt".index(unit[0]) + 1))

@@ -9,14 +9,14 @@ from .limits import limit
 
 
 def use() -> Any:
-    """Makes ration's pool PyTorch's allocator for CUDA. Call it before PyTorch takes device memory.
+    """Makes ration's pool PyTorch's allocator for CUDA. Call it before PyTorch allocates device memory.
 
     Returns:
         The allocator, for `torch.cuda.MemPool`.
 
     Raises:
         ImportError: PyTorch is not installed.
-        RuntimeError: PyTorch has taken memory already.
+        RuntimeError: PyTorch has already allocated memory.
     """
     import torch
     allocator = torch.cuda.memory.CUDAPluggableAllocator(_native.path, "ration_torch_alloc", "ration_torch_free")
@@ -26,5 +26,5 @@ def use() -> Any:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Union[int, None] = None) -> None:
-    """Limits this process to a share (above 0, at most 1) of a device's total; may be called at any time."""
+    """Limits this process to a share (above 0, at most 1) of a device's total; can be called at any time."""
     limit(float(fraction), device)

@@ -10,7 +10,7 @@ class Pools:
     """The pools of a share, one on each GPU. PyTorch places tensors of one pool in segments of that pool only.
 
     Args:
-        device: the number of a GPU; None for each that PyTorch sees.
+        device: the number of a GPU; None for each GPU that PyTorch sees.
     """
 
     def __init__(self, device: Optional[int]) -> None:
@@ -19,7 +19,7 @@ class Pools:
 
     @contextlib.contextmanager
     def use(self) -> Iterator[None]:
-        """Takes the tensors of this thread, and of a backward pass that it starts, from these pools.
+        """Allocates the tensors of this thread, and of a backward pass that it starts, from these pools.
 
         Raises:
             RuntimeError: PyTorch is not imported, or is older than 2.5 and has no pools.

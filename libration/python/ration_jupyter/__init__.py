@@ -3,8 +3,8 @@
     python -m ration_jupyter install --limit 4GiB       # a kernel "Python 3 · 4 GiB GPU"
     from ration_jupyter import hub; hub.configure(c, limit='4GiB')                       # in jupyterhub_config.py
 
-This package stands outside `ration`, whose import makes the process a workload, which neither a hub nor a Jupyter server
-is. It needs only the standard library and the packages that Jupyter itself installs.
+This package is outside `ration`, because importing `ration` makes the process a workload, and a hub or a Jupyter server
+is not a workload. It needs only the standard library and the packages that Jupyter itself installs.
 """
 from __future__ import annotations
 

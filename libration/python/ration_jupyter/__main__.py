@@ -11,20 +11,20 @@ from . import kernels
 
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="python -m ration_jupyter", description="Jupyter kernels under a limit of GPU memory.",
-                                     epilog="What stands behind -- are further options of ration run: -- --on-deny wait:30s")
+                                     epilog="Options after -- are passed to ration run: -- --on-deny wait:30s")
     verbs = result.add_subparsers(dest="verb", required=True, metavar="install | list | uninstall")
     install = verbs.add_parser("install", help='writes a kernelspec, such as "Python 3 · 4 GiB GPU"')
     install.add_argument("--limit", required=True, metavar="SIZE", help="bytes of each GPU that the kernel can never exceed: 4GiB, 50%%")
-    install.add_argument("--name", help="of the kernelspec's folder; else ration-4gib")
-    install.add_argument("--display-name", metavar="TEXT", help="what the launcher shows")
-    install.add_argument("--python", default=sys.executable, metavar="PATH", help="the interpreter that runs the cells; else this one")
+    install.add_argument("--name", help="name of the kernelspec's folder; default: ration-4gib")
+    install.add_argument("--display-name", metavar="TEXT", help="name in the launcher")
+    install.add_argument("--python", default=sys.executable, metavar="PATH", help="the interpreter that runs the cells; default: this interpreter")
     where = install.add_mutually_exclusive_group()
-    where.add_argument("--user", action="store_true", help="for this user")
-    where.add_argument("--sys-prefix", action="store_true", help="into this Python's environment")
-    where.add_argument("--prefix", metavar="FOLDER", help="into the environment at this folder")
-    listing = verbs.add_parser("list", help="the kernels under a limit that are installed")
-    listing.add_argument("--json", action="store_true", help="name, folder, limit and command of each")
-    uninstall = verbs.add_parser("uninstall", help="removes one")
+    where.add_argument("--user", action="store_true", help="install for this user")
+    where.add_argument("--sys-prefix", action="store_true", help="install into this Python's environment")
+    where.add_argument("--prefix", metavar="FOLDER", help="install into the environment at this folder")
+    listing = verbs.add_parser("list", help="shows the installed kernels under a limit")
+    listing.add_argument("--json", action="store_true", help="print name, folder, limit and command of each kernel as JSON")
+    uninstall = verbs.add_parser("uninstall", help="removes a kernel under a limit")
     uninstall.add_argument("name")
     return result
 
@@ -36,8 +36,8 @@ def run(arguments: List[str]) -> None:
         prefix = sys.prefix if given.sys_prefix else given.prefix
         print(kernels.install(given.limit, given.name, given.display_name, given.user, prefix, given.python, arguments[at + 1:]))
         if not kernels.has_provisioner():
-            print("This Python has no package of ration's: workloads are named by ration run, and why a kernel does not "
-                  "start stands in the server's log.", file=sys.stderr)
+            print("This Python does not have ration's package: ration run chooses the names of workloads, and only the "
+                  "server's log shows why a kernel does not start.", file=sys.stderr)
     elif given.verb == "list":
         found = kernels.installed()
         if given.json:

@@ -28,7 +28,7 @@ def _bytes(size: str) -> Optional[int]:
 
 
 def _size(number: int) -> str:
-    """Returns the size, rounded down to MiB, as `ration run --limit` takes it."""
+    """Returns the size, rounded down to MiB, in the form that `ration run --limit` reads."""
     mib = number >> 20
     return f"{mib >> 10}GiB" if mib % 1024 == 0 else f"{mib}MiB"
 
@@ -95,21 +95,21 @@ class Servers:
 
     def hook(self, former: Any, check: bool) -> Any:
         async def pre_spawn(spawner: Any) -> None:
-            """Raises an error that the user sees if the limit would not hold; the server itself would end without a message."""
+            """Raises an error that the user sees if the limit cannot be enforced; the server itself would end without a message."""
             if former is not None:
                 done = former(spawner)
                 if inspect.isawaitable(done):
                     await done
             if spawner.cmd[:len(self.command)] != self.command:
-                raise _rejected(503, "This server does not start, as its GPU memory would not be limited: c.Spawner.cmd was set after ration_jupyter's "
-                                     "hub.configure(c), which takes the command of the server as command=[...]")
+                raise _rejected(503, "This server does not start, because its GPU memory would not be limited: c.Spawner.cmd was set after ration_jupyter's "
+                                     "hub.configure(c), which accepts the command of the server as command=[...]")
             if not check:
                 return
             command = [program.find(), "run", "--limit", self.limit_of(spawner), *self.options, "--", sys.executable]
             try:
                 await asyncio.get_running_loop().run_in_executor(None, kernels.check, command)
             except RuntimeError as error:
-                raise _rejected(503, f"This server does not start, as its GPU memory cannot be limited. {error}") from error
+                raise _rejected(503, f"This server does not start, because its GPU memory cannot be limited. {error}") from error
         return pre_spawn
 
 
@@ -128,13 +128,13 @@ def configure(c: Any, limit: Optional[str] = None, sizes: Sequence[str] = (), te
         options: further options of `ration run`, such as `--on-deny wait:60s`.
         command: the command of the server.
         python: the interpreter that starts it and has this package; in a container, the container's.
-        check: True to ask `ration run` on this machine before each start; False if servers run elsewhere.
+        check: True to check with `ration run` on this machine before each start; False if servers run elsewhere.
 
     Raises:
         ValueError: both a limit and sizes are given, or no limit, sizes or tenant.
     """
     if limit and sizes or not (limit or sizes or tenant):
-        raise ValueError("either a limit or sizes, or a tenant whose limit the daemon knows")
+        raise ValueError("give either a limit or sizes, or a tenant whose limit the daemon knows")
     own = [python, "-m", "ration_jupyter.singleuser"]
     servers = Servers([limit] if limit else sizes, tenant, options, own)
     c.Spawner.cmd = [*own, *options, "--", *command]

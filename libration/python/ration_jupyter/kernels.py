@@ -23,7 +23,8 @@ def has_provisioner() -> bool:
 
 
 def command_of(limit: str, python: str, options: Sequence[str] = ()) -> List[str]:
-    """Returns the kernel's command line. It has the path of `ration`, so that no kernel starts once that is removed."""
+    """Returns the kernel's command line. The command line contains the path of `ration`, so that no kernel starts once
+    `ration` is removed."""
     return [program.find(), "run", "--limit", limit, *options, "--", python, "-m", "ipykernel_launcher", "-f",
             "{connection_file}"]
 
@@ -38,10 +39,11 @@ def spec_of(limit: str, python: str, options: Sequence[str] = (), display_name: 
 
 
 def check(command: Sequence[str]) -> None:
-    """Checks by `ration run --dry-run` that the command would start under its limit.
+    """Checks with `ration run --dry-run` that the command would start under its limit.
 
     Raises:
-        RuntimeError: with its answer: the limit would not hold, is no size, or exceeds the device.
+        RuntimeError: with the answer of `ration run`: the limit cannot be enforced, is not a size, or exceeds the
+            device.
     """
     at = list(command).index("--")
     done = subprocess.run([*command[:at], "--dry-run", "-o", "json", *command[at:]], stdin=subprocess.DEVNULL,
@@ -97,10 +99,10 @@ def installed() -> Dict[str, Dict[str, Any]]:
 
 
 def uninstall(name: str) -> str:
-    """Removes a kernelspec of ration's and returns its former folder.
+    """Removes a kernelspec of ration's and returns the folder that it had.
 
     Raises:
-        RuntimeError: there is none of that name.
+        RuntimeError: there is no kernelspec of that name.
     """
     from jupyter_client.kernelspec import KernelSpecManager
     if name not in installed():

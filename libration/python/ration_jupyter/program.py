@@ -33,10 +33,11 @@ def text_of(size: str) -> str:
 
 
 def name_of(text: str, ending: str = "") -> str:
-    """Makes a valid name of a workload or tenant from any text; a hyphen replaces characters that a name may not have.
-
-    `ending` makes the name unique. Without it a changed name ends in a hash of the text, so that two users never get one
+    """Makes a valid name of a workload or tenant from any text; a hyphen replaces characters that are not allowed in a
     name.
+
+    `ending` makes the name unique. Without it a changed name ends in a hash of the text, so that two users never get
+    the same name.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "notebook"
     if not ending and (name != text or len(name) > LONGEST_NAME):

@@ -1,4 +1,5 @@
-"""Starts ration's kernels in Jupyter: names each after its notebook, and starts none whose limit would not hold."""
+"""Starts ration's kernels in Jupyter: names each after its notebook, and starts no kernel whose limit cannot be
+enforced."""
 from __future__ import annotations
 
 import asyncio
@@ -10,7 +11,8 @@ from . import kernels, program
 
 
 class RationProvisioner(LocalProvisioner):
-    """A provisioner that gives the kernelspec's `ration run` a name, and the label `kernel`, by which the status finds it."""
+    """A provisioner that gives the kernelspec's `ration run` a name, and the label `kernel`, by which the status bar
+    finds the workload."""
 
     async def pre_launch(self, **kwargs: Any) -> Dict[str, Any]:
         kwargs = await super().pre_launch(**kwargs)

@@ -19,7 +19,7 @@ def command_of(arguments: List[str], environment: Mapping[str, str]) -> List[str
     """
     limit, user = environment.get("RATION_JUPYTER_LIMIT"), environment.get("JUPYTERHUB_USER")
     if not limit or not user:
-        raise ValueError("RATION_JUPYTER_LIMIT and JUPYTERHUB_USER say what a user's server is held to, and are not set: "
+        raise ValueError("RATION_JUPYTER_LIMIT and JUPYTERHUB_USER define the limit of a user's server, and are not set: "
                          "call ration_jupyter.hub.configure(c) after c.Spawner.environment")
     at = arguments.index("--")
     server = environment.get("JUPYTERHUB_SERVER_NAME", "")
@@ -33,4 +33,4 @@ if __name__ == "__main__":
         command = command_of(sys.argv[1:], os.environ)
         os.execv(command[0], command)
     except (ValueError, OSError) as error:
-        sys.exit(f"{error}. This server is not started, as its GPU memory would not be limited.")
+        sys.exit(f"{error}. This server is not started, because its GPU memory would not be limited.")

@@ -12,7 +12,7 @@ from . import program
 
 
 def own_workload(environment: Mapping[str, str]) -> Optional[str]:
-    """Returns the workload that this server itself is in, as under JupyterHub; None if it is in none."""
+    """Returns the workload of this server itself, as under JupyterHub; None if the server is in no workload."""
     book = environment.get("RATION_BOOK")
     return re.sub(r"\.\d+\.book$", "", pathlib.Path(book).name) if book else None
 

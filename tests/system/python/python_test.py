@@ -271,7 +271,7 @@ class Package(unittest.TestCase):
         """))
         done = self.python(f"import pytest\npytest.main(['-q', '-p', 'ration_pytest', '--strict-markers', '{file}'])")
         self.assertIn("'test_above' took 192 MiB of GPU memory", done.stdout)
-        self.assertIn("gpu_limit_memory takes one size", done.stdout)
+        self.assertIn("gpu_limit_memory needs exactly one size", done.stdout)
         self.assertIn("2 failed, 2 passed", done.stdout)
 
     def test_guards_nest_and_what_is_wrong_leaves_nothing_behind(self):
@@ -370,7 +370,7 @@ class Package(unittest.TestCase):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter('always')
                 experimental.set_memory_growth(gpus[0], False)
-            assert len(caught) == 1 and "ration's side alone" in str(caught[0].message), caught
+            assert len(caught) == 1 and "ration's pool only" in str(caught[0].message), caught
             assert experimental.get_memory_growth(gpus[0]) is False
         """)
 

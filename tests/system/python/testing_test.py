@@ -87,7 +87,7 @@ class Testing(unittest.TestCase):
         self.pytest("--gpu-memory-baseline", "memory.json")     # 10 % more are no failure
         told = self.pytest("--gpu-memory-baseline", "memory.json", "--gpu-memory-tolerance", "5%", code=1)
         self.assertIn("test_it.py::test_large took 328 MiB of GPU memory at its peak; memory.json has 300 MiB, and 5% more are "
-                      "allowed. If it is meant to: --gpu-memory-update", told)
+                      "allowed. If this is intended: --gpu-memory-update", told)
         self.assertIn("1 failed, 4 passed", told)
         self.pytest("--gpu-memory-baseline", "memory.json", "--gpu-memory-update")
         self.assertEqual(json.loads(baseline.read_text())["test_it.py::test_large"], 328 * MiB)

@@ -1,7 +1,8 @@
-"""`python -m ration.testing -- COMMAND`: runs a test in one of several places a GPU, under a limit; waits while all are taken.
+"""`python -m ration.testing -- COMMAND`: runs a test in one of several places per GPU, under a limit; waits while all
+places are taken.
 
 It replaces TensorFlow's and XLA's `parallel_gpu_execute` (`bazel test --run_under`) and reads its variables. There each
-program limits itself; here the limit binds everything in the program.
+program limits itself; here the limit applies to everything in the program.
 """
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def _gpus() -> List[str]:
 
 
 def _limit(typed: Optional[str], tests: int) -> str:
-    """Returns the limit of one test: the typed one, else that of TensorFlow's variable, else an equal part of the GPU."""
+    """Returns the limit of one test: the typed limit, else the limit in TensorFlow's variable, else an equal part of
+    the GPU."""
     mib = _number("TF_PER_DEVICE_MEMORY_LIMIT_MB")
     if typed is not None and mib is not None:
         sys.exit(f"--limit {typed} and TF_PER_DEVICE_MEMORY_LIMIT_MB={mib} both limit the test: leave one out. Nothing was started.")
@@ -54,7 +56,7 @@ def _limit(typed: Optional[str], tests: int) -> str:
 def _take_place(gpus: List[str], tests: int) -> str:
     """Takes a place that no other test has and returns its GPU. The place is free again when the test has ended.
 
-    Fills the first place of every GPU before the second ones."""
+    Fills the first place of every GPU before any second place."""
     folder = os.environ.get("RATION_RUNTIME_DIR") or os.path.join(tempfile.gettempdir(), f"ration-testing-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     while True:
@@ -72,9 +74,9 @@ def _take_place(gpus: List[str], tests: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m ration.testing", description="Runs a test in one of several places a GPU.")
+    parser = argparse.ArgumentParser(prog="python -m ration.testing", description="Runs a test in one of several places per GPU.")
     parser.add_argument("--tests-per-gpu", type=int, metavar="N", help="tests at once on each GPU (TF_TESTS_PER_GPU; 4)")
-    parser.add_argument("--limit", metavar="SIZE", help="of one test (TF_PER_DEVICE_MEMORY_LIMIT_MB; an equal part of the GPU)")
+    parser.add_argument("--limit", metavar="SIZE", help="limit of one test (TF_PER_DEVICE_MEMORY_LIMIT_MB; an equal part of the GPU)")
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="the test, after --")
     typed = parser.parse_args()
     tests = typed.tests_per_gpu if typed.tests_per_gpu is not None else _number("TF_TESTS_PER_GPU") or 4

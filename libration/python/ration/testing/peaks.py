@@ -39,7 +39,7 @@ class Peaks:
                 measurement.growth > allowed * (1 + self._tolerance):
             fail(outcome, pytest.fail.Exception(
                 f"{item.nodeid} took {sizes.text(measurement.growth)} of GPU memory at its peak; {self._path} has "
-                f"{sizes.text(allowed)}, and {self._tolerance:.0%} more are allowed. If it is meant to: --gpu-memory-update",
+                f"{sizes.text(allowed)}, and {self._tolerance:.0%} more are allowed. If this is intended: --gpu-memory-update",
                 pytrace=False))
 
     def pytest_runtest_logreport(self, report: Any) -> None:

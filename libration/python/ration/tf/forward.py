@@ -1,4 +1,4 @@
-"""Passes names that a module of `ration.tf` lacks on to the installed TensorFlow.
+"""Forwards names that a module of `ration.tf` lacks to the installed TensorFlow.
 
 The first use of such a name imports TensorFlow; importing ration does not.
 """
@@ -15,7 +15,8 @@ _VERSIONS = ("__version__", "__git_version__", "__compiler_version__")
 
 
 def to_tensorflow(module: str) -> Tuple[Callable[[str], Any], Callable[[], List[str]]]:
-    """Returns `__getattr__` and `__dir__`, by which `ration.tf.config`, for example, has all names of `tensorflow.config`."""
+    """Returns `__getattr__` and `__dir__`, which give `ration.tf.config`, for example, all names of
+    `tensorflow.config`."""
     path = module.split(".")[2:]
 
     def get(name: str) -> Any:
@@ -26,7 +27,7 @@ def to_tensorflow(module: str) -> Tuple[Callable[[str], Any], Callable[[], List[
         except ModuleNotFoundError as problem:
             if problem.name != "tensorflow":
                 raise
-            raise AttributeError(f"{module}.{name}: ration has no such name, and passes it on to TensorFlow, which is not installed "
+            raise AttributeError(f"{module}.{name}: ration has no such name and looks for it in TensorFlow, which is not installed "
                                  "(pip install tensorflow)") from None
         return getattr(functools.reduce(getattr, path, tensorflow), name)
 

@@ -61,7 +61,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """A loader that applies the settings after the one that Python found, which takes its place before the module runs."""
+    """A loader that applies the settings after the loader that Python found, which replaces this loader before the
+    module runs."""
 
     def __init__(self, found: Any) -> None:
         self._found = found

@@ -1,4 +1,4 @@
-"""Sessions of TensorFlow 1 keep the share of the GPU that their configuration gives them.
+"""Makes sessions of TensorFlow 1 keep the share of the GPU that their configuration gives them.
 
 TensorFlow ignores `per_process_gpu_memory_fraction` where `TF_DEVICE_MIN_SYS_MEMORY_IN_MB` is set, and ration sets it, so
 that TensorFlow leaves less of a limit unused. A session with a share of its own begins without the variable.
@@ -19,7 +19,7 @@ _beginning = threading.Lock()
 
 
 def install() -> None:
-    """Has no effect without TensorFlow, and none on a session without a share."""
+    """Has no effect without TensorFlow, and no effect on a session without a share."""
     when_imported(_govern)
 
 

@@ -1,7 +1,7 @@
 """Imports of TensorFlow's modules under ration's name: `from ration.tf.keras.layers import Dense`.
 
-Python asks a finder for each part of such a name. What ration has itself is found as ever; everything else is the module
-that TensorFlow has under that name, the same object, imported when it is asked for.
+Python asks a finder for each part of such a name. Names that ration itself has are found as usual. Every other name is
+TensorFlow's module of that name, the same object, imported when the name is requested.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def install() -> None:
 
 
 def _theirs(name: str) -> Optional[types.ModuleType]:
-    """Returns the module of TensorFlow that `ration.tf.…` stands for; None if it has none."""
+    """Returns the module of TensorFlow that `ration.tf.…` stands for; None if TensorFlow has none."""
     module: object = importlib.import_module("tensorflow")
     path = name[len(_ROOT) + 1:].split(".")
     for part in path:
@@ -50,7 +50,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if own is not None:
                 return own
         if importlib.util.find_spec("tensorflow") is None:
-            raise ModuleNotFoundError(f"{name}: ration has no such module, and passes it on to TensorFlow, which is not installed "
+            raise ModuleNotFoundError(f"{name}: ration has no such module and looks for it in TensorFlow, which is not installed "
                                       "(pip install tensorflow)", name=name)
         return None if _theirs(name) is None else importlib.util.spec_from_loader(name, self)
 

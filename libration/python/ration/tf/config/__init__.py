@@ -1,11 +1,11 @@
 """`tf.config` for ration's own pool, with TensorFlow's names, rules, error classes and texts.
 
-A script that configures TensorFlow works after one import is changed. Sizes are MiB where TensorFlow has MiB
-(`LogicalDeviceConfiguration.memory_limit`) and bytes where it has bytes (`get_memory_info`). Every setting is made in
-TensorFlow as well, whether that is imported already or later. Once TensorFlow is initialised, a setting acts on ration's
-side only, and warns. TensorFlow answers queries that start devices (`list_logical_devices`, `get_memory_info`, …) if it is
-imported and ration's pool has handed out no memory. All functions are thread-safe. Other names, such as
-`set_soft_device_placement`, are TensorFlow's: docs/tensorflow.md lists them.
+A script that configures TensorFlow works after a change of one import. Sizes are in MiB where TensorFlow uses MiB
+(`LogicalDeviceConfiguration.memory_limit`) and in bytes where TensorFlow uses bytes (`get_memory_info`). Every setting
+is also made in TensorFlow, whether TensorFlow is imported already or later. Once TensorFlow is initialised, a setting
+applies to ration's pool only, and warns. TensorFlow answers queries that start devices (`list_logical_devices`,
+`get_memory_info`, …) if it is imported and ration's pool has handed out no memory. All functions are thread-safe. Other
+names, such as `set_soft_device_placement`, are TensorFlow's: docs/tensorflow.md lists them.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PhysicalDevice(NamedTuple):
 
 
 class LogicalDevice(NamedTuple):
-    """A device that the runtime made, such as `LogicalDevice(name='/device:GPU:0', device_type='GPU')`."""
+    """A device that the runtime created, such as `LogicalDevice(name='/device:GPU:0', device_type='GPU')`."""
     name: str
     device_type: str
 
@@ -64,7 +64,7 @@ def _forward(function: Callable[[Any], None], what: str) -> None:
         try:
             function(config)
         except RuntimeError as problem:
-            _warnings.warn(f"{what} acts on ration's side alone: TensorFlow says '{problem}'")
+            _warnings.warn(f"{what} applies to ration's pool only: TensorFlow says '{problem}'")
 
     when_imported(apply)
 
@@ -113,10 +113,10 @@ def get_visible_devices(device_type: Optional[str] = None) -> List[PhysicalDevic
 
 def set_visible_devices(devices: Union[PhysicalDevice, Sequence[PhysicalDevice]],
                         device_type: Optional[str] = None) -> None:
-    """Sets the devices that the runtime uses; their order is that of the logical devices.
+    """Sets the devices that the runtime uses; their order is the order of the logical devices.
 
     Args:
-        devices: one, a list, or [] for none.
+        devices: one device, a list of devices, or [] for none.
         device_type: the type whose devices are replaced; None for all.
 
     Raises:
@@ -132,10 +132,10 @@ def set_visible_devices(devices: Union[PhysicalDevice, Sequence[PhysicalDevice]]
 
 def set_logical_device_configuration(device: PhysicalDevice,
                                      logical_devices: Sequence[LogicalDeviceConfiguration]) -> None:
-    """Divides a device into logical ones.
+    """Divides a device into logical devices.
 
     Raises:
-        ValueError: an unknown device, a GPU entry without a limit, or a CPU entry with one.
+        ValueError: an unknown device, a GPU entry without a limit, or a CPU entry with a limit.
         RuntimeError: the runtime is initialised, and this would change something.
     """
     known = _known(device)
@@ -155,7 +155,7 @@ def set_logical_device_configuration(device: PhysicalDevice,
 
 
 def _tell_logical_devices(device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration], what: str) -> None:
-    """Divides the device in TensorFlow, too."""
+    """Also divides the device in TensorFlow."""
     _forward(lambda config: [config.set_logical_device_configuration(
         each, [config.LogicalDeviceConfiguration(*entry) for entry in logical_devices])
         for each in _theirs(config, [device])] and None, what)

@@ -1,4 +1,4 @@
-"""`tf.config.experimental`: growth, statistics, details, and limits that may change at any time."""
+"""`tf.config.experimental`: growth, statistics, details, and limits that can change at any time."""
 from __future__ import annotations
 
 import ctypes
@@ -17,10 +17,10 @@ get_virtual_device_configuration = get_logical_device_configuration
 
 
 def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
-    """Sets whether a GPU's pool begins small and grows, or takes all memory at the start.
+    """Sets whether a GPU's pool starts small and grows, or allocates all memory at the start.
 
     Raises:
-        ValueError: the device is unknown, is no GPU, or has configured logical devices.
+        ValueError: the device is unknown, is not a GPU, or has configured logical devices.
         RuntimeError: the runtime is initialised, and this would change something.
     """
     _native.call("set_memory_growth", None, ctypes.byref(_known(device)), int(bool(enable)))
@@ -42,8 +42,8 @@ def get_memory_info(device: str) -> Dict[str, Any]:
         device: `GPU:0`, `/gpu:0`, `/device:GPU:0` or the full job name.
 
     Returns:
-        `current` and `peak`, the bytes handed out; of ration's pool also `held` and `peak_held` (taken from the device),
-        `limit`, `num_allocs` (a count), `largest_alloc_size`, `largest_free_block`, `fragmentation` (0 to 1).
+        `current` and `peak`, the bytes handed out; for ration's pool also `held` and `peak_held` (taken from the
+        device), `limit`, `num_allocs` (a count), `largest_alloc_size`, `largest_free_block`, `fragmentation` (0 to 1).
 
     Raises:
         ValueError: the device does not exist, or is the CPU.
@@ -66,7 +66,7 @@ def get_memory_usage(device: str) -> int:
 
 
 def reset_memory_stats(device: str) -> None:
-    """Sets the peak to the present use."""
+    """Sets the peak to the current use."""
     theirs = in_use()
     if theirs is None:
         _native.call("reset_memory_stats", None, str(device).encode())
@@ -93,8 +93,8 @@ def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
 
 
 def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
-    """Limits this process's workload on a device: TensorFlow and everything else in the process. May be called at any time,
-    with growth and during training.
+    """Limits this process's workload on a device: TensorFlow and everything else in the process. Can be called at any
+    time, with growth and during training.
 
     While the workload holds more than a lowered limit, it gets no more memory; free memory goes back at once.
 
@@ -105,7 +105,7 @@ def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
 
     Raises:
         ValueError: the limit is not above 0, exceeds what the workload was given, or is a text without a unit.
-        RuntimeError: the GPU's driver was loaded before ration, so the limit would bind nothing.
+        RuntimeError: the GPU's driver was loaded before ration, so the limit would have no effect.
     """
     activation.require()
     known = ctypes.byref(_known(device))

@@ -1,6 +1,6 @@
 """TensorFlow 1 with ration's device configuration: `import ration.tf.compat.v1 as tf` instead of `import tensorflow.compat.v1 as tf`.
 
-Sessions are TensorFlow's own and obey their `ConfigProto`; the limit of the process holds beside it.
+Sessions are TensorFlow's own and obey their `ConfigProto`; the limit of the process also applies.
 """
 from ... import config, forward
 

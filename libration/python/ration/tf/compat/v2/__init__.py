@@ -1,4 +1,4 @@
-"""TensorFlow 2 by its explicit name: `ration.tf.compat.v2` is what `ration.tf` is."""
+"""TensorFlow 2 by its explicit name: `ration.tf.compat.v2` is the same as `ration.tf`."""
 from ... import config, forward
 
 __all__ = ["config"]
