@@ -227,7 +227,7 @@ TEST(LeaseQueue, OfSeveralThatAreNeededTogetherTheFullestIsNamedAsWhatIsMissing)
   ASSERT_TRUE(queue.submit(both));
   EXPECT_EQ(granted(queue, 1), Names{});
   EXPECT_EQ(to_text(*queue.reason("both")),
-            "all GPUs are needed together, and the fullest, GPU 0, has 4.00 GiB of 16.0 GiB neither held nor "
+            "all GPUs are needed together, and the fullest is GPU 0: 4.00 GiB of 16.0 GiB are neither held nor "
             "promised");
 }
 
