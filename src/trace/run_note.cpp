@@ -137,7 +137,7 @@ Result<PartsLock> take_parts(const std::string& path) {
   if (!lock.file) return errno == ENOENT ? Result<PartsLock>{} : tl::unexpected(cannot_be_made(path, errno));
   // Any other error means that the file system has no locks, so no other run can hold one.
   if (::flock(lock.file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return fail("E1815", fmt::format("another run is recorded to {} at this moment.", path),
+    return fail("E1815", fmt::format("another run is being recorded to {} now.", path),
                 "Give each run a file of its own.", 125);
   return lock.in_place() ? std::move(lock.file) : PartsLock{};
 }

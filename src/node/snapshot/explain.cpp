@@ -171,7 +171,7 @@ json overrun_json(const Overrun& overrun, const OverLimitAccount& who) {
   const auto lines = sentences(overrun, [](Bytes bytes) { return format_size(bytes); });
   std::string text = fmt::format("{}", fmt::join(lines, "; "));
   if (!who.held_back_by.empty())
-    text += fmt::format("; its limit in force is lower than the configured one: {}", who.held_back_by);
+    text += fmt::format("; its limit in force is lower than the configured limit: {}", who.held_back_by);
   json answer{{"over_bytes", overrun.over.count()},       {"pooled_bytes", overrun.pooled.count()},
               {"context_bytes", overrun.context.count()}, {"live_bytes", overrun.live.count()},
               {"movable_bytes", overrun.movable.count()}, {"text", text},

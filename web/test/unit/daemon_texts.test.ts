@@ -62,7 +62,7 @@ const notShown = [
   /^'(\w+|\{\})' is not an object$/, /^'name' is not /, / is not an id of a claim/, /^it has a claim without/, /^a claim has at least/, /^device \{\} is listed twice/, /^it is not an? (list|object)$/, / belongs to \{\}\.$/, /^look at$/, /^cpp|^[a-z]+\/[a-z]/, /^\{:/,
   /^(kept free|without a limit|driver and shim)$/, /^\[ ! -d /, /^to=\$1;/, /^policy at \{\} \{\}$/, /^tenant \{\} on GPU \{\}$/, /^schedule of /, /^NVML shows no device$/, /^GPU \{\} is in MIG mode/,
   // Filled with sizes in the units that somebody chose for the terminal.
-  /^over its limit of /, /^could be freed: /, /^in use: /, /^; its limit in force is lower than the configured one: /,
+  /^over its limit of /, /^could be freed: /, /^in use: /, /^; its limit in force is lower than the configured limit: /,
 ];
 
 const isSentence = (text: string): boolean => text.includes(" ") && (text.match(/[a-z]{2,}/g) ?? []).length > 1;
