@@ -1,7 +1,5 @@
 #include "book/book_status.hpp"
 
-#include <cerrno>
-
 #include "base/message_table.hpp"
 #include "book/status_ids.hpp"
 
@@ -18,22 +16,6 @@ constexpr auto kSentences = [] {
 }();
 
 }  // namespace
-
-BookStatus status_of(int error) noexcept {
-  switch (error) {
-    case ENOENT:
-      return BookStatus::kMissing;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return BookStatus::kNotPermitted;
-    case ENOSPC:
-    case EDQUOT:
-      return BookStatus::kNoSpace;
-    default:
-      return BookStatus::kSystem;
-  }
-}
 
 const char* describe(BookStatus status) noexcept {
   const auto number = static_cast<std::size_t>(status);

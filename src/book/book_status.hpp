@@ -1,6 +1,7 @@
 // The reasons why a book was not opened or created. Used by every function that opens or creates a book.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 
 namespace ration::book {
@@ -19,7 +20,21 @@ enum class BookStatus : std::uint32_t {
 };
 
 /// Returns why a book was not opened or created where the system's call failed with `error`, a value of errno.
-[[nodiscard]] BookStatus status_of(int error) noexcept;
+[[nodiscard]] inline BookStatus status_of(int error) noexcept {
+  switch (error) {
+    case ENOENT:
+      return BookStatus::kMissing;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return BookStatus::kNotPermitted;
+    case ENOSPC:
+    case EDQUOT:
+      return BookStatus::kNoSpace;
+    default:
+      return BookStatus::kSystem;
+  }
+}
 
 /// Returns a sentence for people that says what is wrong with the book.
 [[nodiscard]] const char* describe(BookStatus status) noexcept;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/strings.hpp"
+#include "cli/text/reference.hpp"
 
 namespace ration::cli {
 namespace {
