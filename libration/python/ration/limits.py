@@ -23,7 +23,7 @@ class _Limit:
         parts = [f"{_told(_limit_of(gpu))} on GPU {gpu} (before: {_told(size)})" for gpu, size in self._former.items()]
         if self._former_host is not None:
             parts.append(f"{_told(_host_limit())} of pinned host memory (before: {_told(self._former_host)})")
-        return f"<ration.limit {', '.join(parts)}>"
+        return f"<ration.limit {', '.join(parts)}>" if parts else "<ration.limit: no GPU, nothing is limited>"
 
     def __enter__(self) -> "_Limit":
         return self

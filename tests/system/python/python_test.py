@@ -123,7 +123,7 @@ class Package(unittest.TestCase):
             assert config.list_logical_devices('GPU') == []
             assert ration.log_memory_usage() == 'no GPU'
             with ration.MemoryGuard('1GiB'): pass
-            ration.limit('1GiB')
+            assert repr(ration.limit('1GiB')) == '<ration.limit: no GPU, nothing is limited>'
         """, node=None, LD_LIBRARY_PATH="")
 
     def test_a_limit_may_change_at_any_time(self):
