@@ -56,8 +56,8 @@ class Inside(unittest.TestCase):
                                 RATION_RUNTIME_DIR=self.folder.name, RATION_SIM=NODE,
                                 RATION_LIBRARY=str(BUILD / "lib/libration.so.1"), LD_LIBRARY_PATH=str(BUILD / "sim"))
 
-    def python(self, program, prefix=(), code=0, **variables):
-        done = subprocess.run([*prefix, sys.executable, "-c", DRIVER + textwrap.dedent(program)], capture_output=True,
+    def python(self, program, prefix=(), code=0, arguments=(), **variables):
+        done = subprocess.run([*prefix, sys.executable, "-c", DRIVER + textwrap.dedent(program), *arguments], capture_output=True,
                               text=True, timeout=120, cwd=self.folder.name, env={**self.environment, **variables})
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
@@ -116,6 +116,20 @@ class FromInside(Inside):
             assert driver.take() == 256
             ration.limit('max')
             assert driver.take() > 15000
+        """)
+
+    def test_use_above_a_lowered_limit_is_reported_whole(self):
+        self.python("""
+            import ration
+            driver = Driver() if ration.limit('4GiB') else None
+            assert driver.take(48) == 3072
+            ration.limit('1GiB')
+            free, total = ctypes.c_size_t(), ctypes.c_size_t()
+            assert driver.cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0 and free.value == 0
+            first, second = ration.get_memory_details()
+            assert first['memory_total'] == 1 << 30 and first['memory_used'] == ration.workload()['used'] >= 3 << 30, first
+            assert second['memory_used'] < 1 << 30, second
+            assert '3.06 GiB used of 1 GiB' in ration.log_memory_usage(), ration.log_memory_usage()
         """)
 
     def test_pinned_host_memory_has_its_own(self):

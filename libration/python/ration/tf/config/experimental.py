@@ -79,7 +79,8 @@ def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
 
     Returns:
         `device_name`, `compute_capability` (two ints), and ration's `memory_total` and `memory_used` in bytes. Under a limit
-        the total is the limit in force; the use is the figure that the driver reports to this process.
+        the total is the limit in force. The use is the figure that the driver reports to this process, or what the workload
+        holds if that is more, as after the limit was lowered.
     """
     if not isinstance(device, tuple) or len(device) != 2 or not hasattr(device, "device_type"):
         raise ValueError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
@@ -89,7 +90,21 @@ def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
         return {}
     return {"device_name": raw.device_name.decode(),
             "compute_capability": (raw.capability_major, raw.capability_minor),
-            "memory_total": raw.memory_total, "memory_used": raw.memory_used}
+            "memory_total": raw.memory_total, "memory_used": max(raw.memory_used, _held_by_workload(_number(device)))}
+
+
+def _number(gpu: PhysicalDevice) -> int:
+    return int(gpu[0].rsplit(":", 1)[1])
+
+
+def _held_by_workload(gpu: int) -> int:
+    """Returns the bytes that the workload holds, also above its limit, where the driver reports only the limit; 0 if this
+    process is not governed."""
+    from ... import limits  # imported here, because it imports this module
+    try:
+        return limits.workload(gpu)["used"]
+    except ValueError:
+        return 0
 
 
 def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
@@ -114,7 +129,7 @@ def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
         return
     _native.call("set_memory_limit_text", None, known, _native.text(with_unit(limit, "set_memory_limit", warn=False)))
     from ... import limits  # imported here, because it imports this module
-    limits.release_caches([int(device[0].rsplit(":", 1)[1])])
+    limits.release_caches([_number(device)])
 
 
 def get_memory_limit(device: PhysicalDevice) -> Optional[int]:
