@@ -292,6 +292,43 @@ class FromInside(Inside):
         """, prefix=(RATION, "run", f"--sim={NODE}", "--sim-cuda", "none", "--limit", "1GiB", "--"))
         self.assertEqual(self.peak(), GiB)
 
+    def test_above_the_limit_from_outside_every_call_names_the_remedy(self):
+        told = self.python("""
+            import ration
+            def say(call, *arguments):
+                try: call(*arguments)
+                except ValueError as error: print(error)
+                else: raise AssertionError('raised')
+            for looked in (False, True):
+                say(ration.limit, '2GiB')
+                with ration.MemoryGuard('1GiB'): pass  # looks at the GPUs
+            say(ration.setup_gpu, 'limit', 2048)
+            say(ration.config.experimental.set_memory_limit, ration.config.list_physical_devices('GPU')[0], 2048)
+            try: ration.config.experimental.set_memory_limit(('/physical_device:GPU:9', 'GPU'), '2GiB')
+            except ValueError as error: assert 'Unrecognized device' in str(error), error
+            assert subprocess.run([sys.argv[1], 'set', 'm', '--limit', '3GiB', '--yes'], stdout=subprocess.DEVNULL).returncode == 0
+            ration.limit('2GiB')
+            assert ration.workload()['limit'] == 2 << 30, ration.workload()
+        """, prefix=(RATION, "run", f"--sim={NODE}", "--sim-cuda", "none", "--name", "m", "--limit", "1GiB", "--"), arguments=[RATION])
+        expected = "A limit of 2.00 GiB is more than this workload has on that GPU (1.00 GiB). From outside: ration set"
+        lines = told.stdout.splitlines()
+        self.assertEqual([line[:len(expected)] for line in lines], [expected] * 4)
+        self.assertEqual(len(set(lines)), 1, lines)
+
+    def test_a_limit_raised_from_outside_reaches_rations_pool(self):
+        self.python("""
+            import ration
+            library = ration._native.library
+            library.ration_torch_alloc.restype = ctypes.c_void_p
+            library.ration_torch_alloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+            ration.setup_gpu('growth', limit_mb=512)
+            assert not library.ration_torch_alloc(700 << 20, 0, None)
+            assert subprocess.run([sys.argv[1], 'set', 'm', '--limit', '3GiB', '--yes'], stdout=subprocess.DEVNULL).returncode == 0
+            ration.limit('2GiB')
+            assert library.ration_torch_alloc(700 << 20, 0, None)
+            assert ration.workload()['limit'] == 2 << 30, ration.workload()
+        """, prefix=(RATION, "run", f"--sim={NODE}", "--sim-cuda", "none", "--name", "m", "--limit", "1GiB", "--"), arguments=[RATION])
+
     def test_what_outsiders_set_and_what_the_program_sets_both_bind(self):
         self.python("""
             import ration
