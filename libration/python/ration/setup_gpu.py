@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Iterable, Optional, Sequence
 
-from . import _native
+from . import _native, sizes
 from .tf import config
 
 
@@ -44,7 +44,7 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
         if config_type == "growth":
             config.experimental.set_memory_growth(gpu, True)
         if limit_mb is not None:
-            config.experimental.set_memory_limit(gpu, f"{int(limit_mb)}MiB")
+            config.experimental.set_memory_limit(gpu, f"{int(sizes.mib(limit_mb, 'limit_mb'))}MiB")
             if config_type == "limit":
                 config._tell_logical_devices(gpu, [config.LogicalDeviceConfiguration(limit_mb)], "setup_gpu()")
     return True

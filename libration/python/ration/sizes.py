@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from . import _warnings
 
 Size = Union[int, float, str]
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_MOST_MIB = 1 << 40  # more than any device has
+_MOST_MIB = 1 << 20  # more than any device has
+_MOST_BYTES = 1 << 60
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b?|%)\s*", re.IGNORECASE)
 
 
 def with_unit(size: Size, of: str, warn: bool = True) -> str:
@@ -27,16 +29,32 @@ def with_unit(size: Size, of: str, warn: bool = True) -> str:
     if isinstance(size, bool) or not isinstance(size, (int, float, str)):
         raise ValueError(f"A size is text such as '2GiB' or '50%', not {size!r}")
     if isinstance(size, str):
+        joined = "".join(size.split())
+        if joined != size.strip() and _SIZE.fullmatch(joined):
+            raise ValueError(f"'{size}' is not a size: write {joined}, without a space")
         return size
     if isinstance(size, float) and 0 < size <= 1:
         return f"{size * 100:.12g}%"
     if not size > 0:
         raise ValueError(f"A size is more than 0, not {size}; to hide a device: set_visible_devices([], 'GPU')")
+    if size >= _MOST_BYTES:
+        raise ValueError(f"{size} is more than any device has: write a unit, such as '2GiB'")
     if size >= _MOST_MIB:
-        raise ValueError(f"{size} MiB is more than any device has: write a unit, such as '2GiB'")
+        raise ValueError(f"{size:.0f} looks like bytes: write '{text(int(size)).replace(' ', '')}'")
     if warn:
         _warnings.warn(f"{of}({size}) is read as MiB: write {of}('{size}MiB')")
     return f"{int(size * 1024)}KiB"
+
+
+def mib(value: Any, name: str) -> float:
+    """Returns a number of MiB, as TensorFlow takes it.
+
+    Raises:
+        ValueError: the value is no number; the text says so of the argument `name`.
+    """
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+        raise ValueError(f"{name} is a number of MiB, such as 4096, not {value!r}")
+    return float(value)
 
 
 def parse(size: str, total: Optional[int] = None) -> int:
@@ -45,7 +63,7 @@ def parse(size: str, total: Optional[int] = None) -> int:
     Raises:
         ValueError: no unit, no number, a share without a `total`, or not above 0.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b?|%)\s*", size, re.IGNORECASE)
+    match = _SIZE.fullmatch(size)
     if match is None:
         raise ValueError(f"'{size}' is not a size: write 2GiB, 512MiB or 50%")
     number, unit = float(match[1]), match[2].lower()

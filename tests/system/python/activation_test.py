@@ -432,6 +432,34 @@ class FromInside(Inside):
             assert ration.workload()['limit'] == 2 << 30
         """)
 
+    def test_a_size_that_is_none_is_answered_with_the_one_to_write(self):
+        self.python("""
+            import ration
+            gpu = ration.config.list_physical_devices('GPU')[0]
+            set_memory_limit = ration.config.experimental.set_memory_limit
+            def told(call, *arguments, **named):
+                with warnings.catch_warnings(record=True) as warned:
+                    warnings.simplefilter('always')
+                    try: call(*arguments, **named)
+                    except ValueError as error: return [str(each.message) for each in warned], str(error)
+                return [str(each.message) for each in warned], None
+            def set_logical(limit):
+                ration.config.set_logical_device_configuration(gpu, [ration.config.LogicalDeviceConfiguration(memory_limit=limit)])
+            for call in (ration.limit, lambda size: ration.share('part', size), ration.MemoryGuard, lambda size: set_memory_limit(gpu, size)):
+                assert told(call, 4 * 1024**3) == ([], "4294967296 looks like bytes: write '4GiB'"), told(call, 4 * 1024**3)
+                assert told(call, 5e9) == ([], "5000000000 looks like bytes: write '4.66GiB'"), told(call, 5e9)
+                for size in () if call is ration.MemoryGuard else ('6 GiB', '4 gb'):
+                    assert told(call, size) == ([], f"'{size}' is not a size: write {size.replace(' ', '')}, without a space"), told(call, size)
+            for call in (set_logical, lambda limit: ration.setup_gpu('limit', limit_mb=limit)):
+                _, error = told(call, '4GiB')
+                assert error.endswith("is a number of MiB, such as 4096, not '4GiB'"), error
+            # A bare number warns, except in the calls whose unit is TensorFlow's.
+            assert "write limit('4096MiB')" in told(ration.limit, 4096)[0][0]
+            assert "write share('4096MiB')" in told(ration.share, 'part', 4096)[0][0]
+            assert "write MemoryGuard('4096MiB')" in told(ration.MemoryGuard, 4096)[0][0]
+            assert told(set_memory_limit, gpu, 4096) == told(ration.setup_gpu, 'growth', limit_mb=4096) == ([], None)
+        """)
+
     def test_every_way_to_take_memory_is_held_as_under_ration_run(self):
         probe = str(BUILD / "bin/ration-workload")
         inside = subprocess.run([probe, "probe", "64", "--inside", "1GiB"], capture_output=True, text=True, env=self.environment)

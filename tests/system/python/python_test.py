@@ -200,7 +200,8 @@ class Package(unittest.TestCase):
             raises(KeyError, 'own', lambda: [ration.MemoryGuard('1GiB').__enter__(), {}['own']])
             raises(ValueError, 'action', ration.MemoryGuard, '1GiB', action='print')
             raises(ValueError, 'not a size', ration.MemoryGuard, '1024')
-            raises(ValueError, 'any device', ration.MemoryGuard, 1 << 41)
+            raises(ValueError, "looks like bytes: write '2048GiB'", ration.MemoryGuard, 1 << 41)
+            raises(ValueError, 'any device', ration.MemoryGuard, 1 << 61)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter('always')
                 assert ration.MemoryGuard(512).max_memory == 512 << 20

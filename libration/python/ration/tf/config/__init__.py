@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
 
-from ... import _native, _warnings
+from ... import _native, _warnings, sizes
 from ..on_import import when_imported
 
 
@@ -135,7 +135,8 @@ def set_logical_device_configuration(device: PhysicalDevice,
     """Divides a device into logical devices.
 
     Raises:
-        ValueError: an unknown device, a GPU entry without a limit, or a CPU entry with a limit.
+        ValueError: an unknown device, a GPU entry without a limit, a limit that is no number, or a CPU entry with a
+            limit.
         RuntimeError: the runtime is initialised, and this would change something.
     """
     known = _known(device)
@@ -143,7 +144,7 @@ def set_logical_device_configuration(device: PhysicalDevice,
     for entry in logical_devices:
         raw = _native.LogicalConfiguration(size=ctypes.sizeof(_native.LogicalConfiguration))
         if entry.memory_limit is not None:
-            raw.has, raw.memory_limit_mib = raw.has | 1, entry.memory_limit
+            raw.has, raw.memory_limit_mib = raw.has | 1, sizes.mib(entry.memory_limit, "memory_limit")
         if entry.experimental_priority is not None:
             raw.has, raw.priority = raw.has | 2, entry.experimental_priority
         if entry.experimental_device_ordinal is not None:
