@@ -15,7 +15,7 @@ def _has_started() -> bool:
     return bool(started is not None and started())
 
 
-def limit(size: Size, preallocate: bool = False) -> limits._Limit:
+def limit(size: Size, preallocate: bool = False) -> limits.Limit:
     """Limits the memory that JAX and ration's own pool take from each GPU.
 
     JAX reads its share once, when it starts; a later call limits ration's pool only, and warns. `ration run --limit`

@@ -13,7 +13,7 @@ from .sizes import Size, with_unit
 from .tf import config
 
 
-class _Limit:
+class Limit:
     """The result of limit(): a `with` block restores the former limits at its end."""
 
     def __init__(self, former: Dict[int, int], former_host: Optional[int] = None) -> None:
@@ -25,7 +25,7 @@ class _Limit:
             parts.append(f"{_told(_host_limit())} of pinned host memory (before: {_told(self._former_host)})")
         return f"<ration.limit {', '.join(parts)}>" if parts else "<ration.limit: no GPU, nothing is limited>"
 
-    def __enter__(self) -> "_Limit":
+    def __enter__(self) -> "Limit":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,29 +165,39 @@ def pinned() -> Dict[str, int]:
     return _info("get_host_info")
 
 
-def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optional[Size] = None) -> _Limit:
+def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optional[Size] = None) -> Limit:
     """Limits this process's workload from now on; in a `with` statement, for the block.
+
+        ration.limit('6GiB')                     # of each GPU, from now on
+        with ration.limit('50%', device=0):      # for a block; then the former limit is back
+            ...
 
     Limits everything in the process: frameworks, libraries, ration's pool. Can be called at any time. If the workload
     holds more than a lowered limit, it keeps its memory and gets no more, and the frameworks of this process are asked
     to release their caches.
 
     Args:
-        size: the limit of GPU memory: `'6GiB'`, `'50%'` or `0.5` (a share); `'max'` removes it; None leaves it unchanged.
+        size: the limit of GPU memory: `'6GiB'`, `'512MiB'`, `'8GB'` (10^9); `'50%'` or `0.5`, a share of what the workload
+            may have; `'max-1GiB'`, all of that but 1 GiB; `'max'` removes the limit. `'50%free'` is `'50%'` here. Takes a
+            number above 1, or an `int`, as MiB, and warns. None leaves the limit unchanged.
         device: the number of a GPU, as the driver counts GPUs under CUDA_VISIBLE_DEVICES; None for each GPU.
         host: the limit of pinned host memory, which belongs to no GPU, in the same forms. `'50%'` is half of the host limit
             that was set from outside or, without such a limit, half of the machine's memory.
 
+    Returns:
+        A `Limit`, whose text names the limits now and before. `with` restores the former limits at the end of its block. On
+        a machine without a GPU the call limits nothing, and the text says so.
+
     Raises:
-        ValueError: an unknown device, an invalid size, more than the workload was given, or neither `size` nor `host`.
-        RuntimeError: the GPU's driver was loaded before ration, so the limit would have no effect.
+        ValueError: an unknown device, an invalid size, more than `ration run` gave the workload, or neither `size` nor `host`.
+        RuntimeError: the GPU's driver was loaded before ration, so the limit would bind nothing.
     """
     if size is None and host is None:
         raise ValueError("limit() needs a size, or a limit of pinned host memory: host='8GiB'")
     activation.require()
     number = _native.gpu(device, or_each=True)
     numbers = [] if size is None else _numbers() if device is None else [number]
-    former = _Limit({each: _limit_of(each) for each in numbers}, None if host is None else _host_limit())
+    former = Limit({each: _limit_of(each) for each in numbers}, None if host is None else _host_limit())
     try:
         if host is not None:
             _native.call("limit_host", _native.text(with_unit(host, "limit")))

@@ -432,6 +432,18 @@ class FromInside(Inside):
             assert ration.workload()['limit'] == 2 << 30
         """)
 
+    def test_the_help_of_limit_names_every_form_of_a_size(self):
+        self.python("""
+            import ration
+            text = ration.limit.__doc__
+            for form in ("'6GiB'", "'50%'", "'50%free'", "'max-1GiB'", "'max'", 'MiB, and warns', 'Returns:', 'with ration.limit('):
+                assert form in text, form
+            for size, mib in (('50%free', 8192), ('max-1GiB', 15360), ('50%', 8192), (0.5, 8192), ('6GiB', 6144), ('max', 16384)):
+                with ration.limit(size, device=0) as limit:
+                    assert ration.workload()['limit'] == mib << 20, (size, ration.workload())
+                    assert type(limit).__name__ in ration.limit.__annotations__['return'] and not type(limit).__name__.startswith('_')
+        """)
+
     def test_a_size_that_is_none_is_answered_with_the_one_to_write(self):
         self.python("""
             import ration
