@@ -5,10 +5,10 @@ import atexit
 import sys
 from typing import Any, Callable
 
-from . import activation
+from . import activation, sizes
 from .guard import MemoryGuard
 from .limits import limit
-from .report import log_memory_usage
+from .report import get_memory_details, log_memory_usage
 
 
 def restart(start: Callable[[], None]) -> None:
@@ -34,8 +34,21 @@ def show_workload() -> None:
         pass
 
 
+def set_limit(size: str) -> None:
+    """Sets the limit and prints the change on each GPU, in the words of `ration set`."""
+    former = get_memory_details()
+    limit(size)
+    for gpu, (before, now) in enumerate(zip(former, get_memory_details())):
+        print(f"limit {sizes.text(before['memory_total'])} → {sizes.text(now['memory_total'])} on GPU {gpu}")
+    if not former:
+        print("no GPU, nothing is limited")
+
+
 def register(shell: Any) -> None:
-    """Adds `%ration` (memory in use), `%ration limit 4GiB`, `%ration restart [4GiB]` and `%%ration_guard 2GiB`."""
+    """Adds `%ration` (memory in use), `%ration limit 4GiB`, `%ration restart [4GiB]` and `%%ration_guard 2GiB`.
+
+    `%ration restart` keeps the limit of a kernel that has one. To change it, `%ration limit` needs no restart.
+    """
 
     def ration(line: str) -> None:
         words = line.split()
@@ -43,13 +56,15 @@ def register(shell: Any) -> None:
             show_workload()
             log_memory_usage(sys.stdout)
         elif len(words) == 2 and words[0] == "limit":
-            limit(words[1])
+            set_limit(words[1])
         elif words[0] == "restart" and len(words) <= 2:
-            if activation.is_governed():
-                print("This kernel is under a limit already: %ration limit 4GiB changes it.")
+            is_limited, size = activation.is_governed(), words[1] if len(words) == 2 else None
+            if is_limited and size is not None:
+                print(f"This kernel is under a limit already: %ration limit {size} changes it.")
             else:
-                atexit.register(restart, activation.prepare_restart(words[1] if len(words) == 2 else None))
-                print("This kernel starts again under a limit: run the cells again, from the first cell.")
+                atexit.register(restart, activation.prepare_restart(size))
+                under = "its present limit" if is_limited else "a limit"
+                print(f"This kernel starts again under {under}: run the cells again, from the first cell.")
                 shell.exit_now = True  # takes effect once the cell is answered
         else:
             print("%ration  or  %ration limit 4GiB  or  %ration restart [4GiB]")

@@ -483,6 +483,47 @@ class FromInside(Inside):
         self.assertGreater(len(inside.stdout.splitlines()), 50)
 
 
+class Magics(Inside):
+    SHELL = """
+class Shell:
+    exit_now = False
+    def register_magic_function(self, function, kind, name): setattr(self, name, function)
+import ration
+shell = Shell()
+ration.load_ipython_extension(shell)
+"""
+
+    def test_a_limit_is_answered_in_the_words_of_ration_set(self):
+        told = self.python(self.SHELL + "for size in ('8GiB', '6GiB', 'max'): shell.ration(f'limit {size}')").stdout
+        self.assertEqual(told.splitlines(), [f"limit {change} on GPU {gpu}" for change in (
+            "16 GiB → 8 GiB", "8 GiB → 6 GiB", "6 GiB → 16 GiB") for gpu in (0, 1)])
+        del self.environment["RATION_SIM"], self.environment["LD_LIBRARY_PATH"]
+        self.assertEqual(self.python(self.SHELL + "shell.ration('limit 6GiB')").stdout, "no GPU, nothing is limited\n")
+
+    def test_a_kernel_under_a_limit_restarts_under_it(self):
+        path = pathlib.Path(self.folder.name, "kernel.py")
+        path.write_text(DRIVER + textwrap.dedent("""
+            again = os.environ.get("AGAIN") == str(os.getpid())
+            if again:
+                driver = Driver()      # before the import: the limit holds from the beginning
+                print(driver.take(), flush=True)
+                sys.exit()
+            os.environ["AGAIN"] = str(os.getpid())
+        """) + self.SHELL + textwrap.dedent("""
+            ration.limit("1GiB")
+            assert Driver().take() == 960
+            shell.ration("restart 3GiB")
+            assert not shell.exit_now
+            shell.ration("restart")
+            assert shell.exit_now
+        """))
+        for prefix in ((), (RATION, "run", f"--sim={NODE}", "--sim-cuda", "none", "--limit", "2GiB", "--")):
+            done = subprocess.run([*prefix, sys.executable, str(path)], capture_output=True, text=True, timeout=120, env=self.environment)
+            self.assertEqual(done.stdout.splitlines(), [
+                "This kernel is under a limit already: %ration limit 3GiB changes it.",
+                "This kernel starts again under its present limit: run the cells from the first one.", "960"], done.stderr)
+
+
 class Shares(Inside):
     def test_each_part_has_its_own_limit(self):
         self.python("""
