@@ -521,7 +521,7 @@ ration.load_ipython_extension(shell)
             done = subprocess.run([*prefix, sys.executable, str(path)], capture_output=True, text=True, timeout=120, env=self.environment)
             self.assertEqual(done.stdout.splitlines(), [
                 "This kernel is under a limit already: %ration limit 3GiB changes it.",
-                "This kernel starts again under its present limit: run the cells from the first one.", "960"], done.stderr)
+                "This kernel starts again under its present limit: run the cells again, from the first cell.", "960"], done.stderr)
 
 
 class Shares(Inside):
