@@ -14,7 +14,7 @@ import { Reports } from "./pages/reports";
 import { Tenants } from "./pages/tenants";
 import { Timeline } from "./pages/timeline";
 import { Workload } from "./pages/workload";
-import { setPreferences, usePreferences } from "./state/preferences";
+import { readPreferences, setPreferences, usePreferences } from "./state/preferences";
 import { navigate, pageNames, pagesOfTotals, pathOf, useView, type View } from "./state/route";
 import { closeDialog, isOperator, openDialog, readState, seesTotalsOnly, signIn, signOut, useNow, useStore } from "./state/store";
 import { documentationPath, saidText, t } from "./text";
@@ -128,7 +128,6 @@ function OpenDialog() {
 
 /** The palette's key everywhere but in a dialog; single keys, off while something is typed and where the person switched them off. */
 function useKeys(): void {
-  const { shortcuts } = usePreferences();
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
@@ -137,7 +136,7 @@ function useKeys(): void {
         if (readState().dialog === null && document.querySelector("dialog[open]") === null) openDialog({ kind: "palette", about: null });
         return;
       }
-      if (!shortcuts || event.ctrlKey || event.metaKey || event.altKey || target.closest("input:not([type=radio], [type=checkbox]), textarea, dialog")) return;
+      if (!readPreferences().shortcuts || event.ctrlKey || event.metaKey || event.altKey || target.closest("input:not([type=radio], [type=checkbox]), textarea, dialog")) return;
       const page = pageNames[Number(event.key) - 1];
       if (event.key === "?") openDialog({ kind: "keys" });
       else if (event.key === "/") document.getElementById("filter")?.focus();
@@ -148,7 +147,7 @@ function useKeys(): void {
     };
     document.addEventListener("keydown", press);
     return () => document.removeEventListener("keydown", press);
-  }, [shortcuts]);
+  }, []);
 }
 
 function Navigation({ view }: { view: View }) {

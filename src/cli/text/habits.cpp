@@ -61,7 +61,6 @@ const std::vector<Habit>& verb_habits() {
       {"check", "ration doctor"},
       {"diagnose", "ration doctor"},
       {"man", "ration help"},
-      {"manual", "ration docs"},
       {"documentation", "ration docs"},
   };
   return all;

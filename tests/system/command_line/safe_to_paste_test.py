@@ -37,7 +37,7 @@ CHANGES = {
     "record": [["record", NODE, "-o", "fresh.rec", "--dry-run", "--", "true"]],
     "demo": [["demo", "--for", "1s", "--dry-run"]],
 }
-READS = {"ps", "top", "dashboard", "explain", "why", "export", "import", "inspect", "whatif", "fits", "doctor", "events", "recommend", "env", "snippet", "sim", "help", "completion", "version"}
+READS = {"ps", "top", "dashboard", "explain", "why", "export", "import", "inspect", "whatif", "fits", "doctor", "events", "recommend", "env", "snippet", "sim", "help", "docs", "completion", "version"}
 ONLY_READ = [["service", "status"], ["service", "print"], ["config", "print"], ["config", "path"], ["config", "validate"], ["report"]]
 
 

@@ -243,7 +243,7 @@ class Containers(OfEngine):
 
     def test_two_devices_are_one_too_many(self):
         done = self.run_in("ration-workload", "total", options=("--device", "ration.sh/tenant=vision"))
-        self.refused(done, "E1706", "two devices")
+        self.refused(done, "E1706", "two of ration's devices")
         self.until(lambda: self.get("/api/v1/workloads") == [], "nothing is left")
 
     def test_a_long_name_is_shortened(self):

@@ -90,7 +90,7 @@ test('with anonymous = "all" everybody sees who it is', async (context) => {
   for (const path of ["/", "/events"]) {
     const opened = await open(browser, daemon, path);
     await live(opened.page);
-    await opened.page.getByText(names[0] ?? "").first().waitFor();
+    await opened.page.getByText(names[0] ?? "").locator("visible=true").first().waitFor();
     assert.equal(await opened.page.getByText(notice).count(), 0);
     await opened.close();
   }
