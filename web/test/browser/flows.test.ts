@@ -538,7 +538,7 @@ test("every page in Chinese, rejections too, with links to Chinese pages, and wi
   await page.locator("table[data-name=checks] tbody td:last-child").first().waitFor();
   assert.deepEqual(english(await page.locator("table[data-name=checks] tbody td:last-child").allInnerTexts()), []);
   await page.goto(`${daemon.url}/recordings/nope.rec`);
-  await page.getByText("守护进程没有此名称的录制").first().waitFor();
+  await page.getByText("守护进程没有此名称的运行记录").first().waitFor();
   await page.goto(`${daemon.url}/?filter=usd%3E4GiB`);
   await live(page);
   await page.getByText("没有可筛选的字段“usd”。是否指“used”？").waitFor();

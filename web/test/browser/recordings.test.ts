@@ -139,7 +139,7 @@ test("the file shows the same with the network off, and asks nothing of anybody"
     await page.locator(".recording-chart .u-over").first().waitFor();
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0);
     await page.getByLabel("中文").check();
-    await page.getByRole("heading", { name: "按地址的内存" }).waitFor();
+    await page.getByRole("heading", { name: "按地址排列的显存" }).waitFor();
     assert.deepEqual([errors, requests], [[], [`file://${file}`]]);
     await context.close();
   }

@@ -17,7 +17,7 @@ test("each rejection that a path of the dashboard may answer has its Chinese, an
 
 test("a rejection of a newer daemon has no Chinese, and a command stays as it is", () => {
   const problem = (id: string, fix: string): Problem => ({ status: 400, title: "Bad request", id, fix });
-  assert.equal(rejectionInChinese(problem("E1102", "")), "这不是大小");
+  assert.equal(rejectionInChinese(problem("E1102", "")), "无法识别这个大小");
   assert.equal(rejectionInChinese(problem("E9999", "")), undefined);
   assert.equal(helpInChinese(problem("E1102", "Sizes look like 4GiB.")), "请写 4GiB、512MiB、50% 或 max-1GiB");
   assert.equal(helpInChinese(problem("E1304", "ration explain --gpu 0")), "ration explain --gpu 0");
