@@ -33,7 +33,7 @@ TESTS = {
     "tests/system/command_line": "libration/python share",
     "tests/system/containers": "share packaging build/docker/usr/bin build/dist",
     "tests/system/contract": "share docs/metrics.md docs/stability.md libration/python tests/data build/openapi/bin build/prometheus/usr/bin",
-    "tests/system/dashboard": "share web",
+    "tests/system/dashboard": "share web docs/zh docs/glossary.md docs/site.py README.zh.md",
     "tests/system/docs": f"{PAGES} share libration/python examples packaging",
     "tests/system/limits": "tests/system/sim",
     "tests/system/manifests": "share build/helm build/kubernetes/cluster",
