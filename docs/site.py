@@ -53,5 +53,10 @@ def main(folder):
         shutil.copy(picture, target / "pictures" / picture.name)
 
 
+def on_post_page(output, page, **_):
+    """Called by MkDocs (`hooks` of mkdocs.yml) with each page: the theme knows one language for all of them."""
+    return output.replace('<html lang="en"', '<html lang="zh-CN"', 1) if page.file.src_uri.startswith("zh/") else output
+
+
 if __name__ == "__main__":
     main(sys.argv[1])
