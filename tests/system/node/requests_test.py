@@ -105,7 +105,7 @@ class Strangers(Case):
                               user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
                               env=dict(self.environment, RATION_SOCKET=str(self.folder / "ration.sock"), RATION_RUNTIME_DIR=str(self.theirs),
                                        RATION_SIM_DIR=str(self.theirs), HOME=str(self.theirs)))
-        self.assertIn("priority 100 counts as 0", done.stderr)
+        self.assertIn("priority 100 is lowered to 0", done.stderr)
         self.assertNotIn("counts as", self.ration("run", NODE, "--wait", "--limit", "1GiB", "--priority", "100", "--", "true").stderr)
 
     def as_them(self, *arguments):

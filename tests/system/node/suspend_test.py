@@ -376,7 +376,7 @@ class Standstill(Case):
         self.assertIn("/other is being suspended, because 2 workloads on GPU 0 hold memory and wait for more", event["text"])
         self.assertIn("/one, which has waited longer", self.ration("why", str(event["id"])).stdout)
         lease = self.until(lambda: self.get("/api/v1/leases"), "it asks to come back")[0]
-        self.assertIn("/one and still waits", self.ration("why", lease["lease"]).stdout)
+        self.assertIn("/one, and still waits", self.ration("why", lease["lease"]).stdout)
         self.assertEqual(one.end(), 0)
         self.assertEqual(other.answer(), 0)
         self.assertEqual(self.events("denied", "suspend_failed", "guard_lost", "violation"), [])
