@@ -246,7 +246,7 @@ void add_workload_verbs(CommandLine& line) {
 void add_views(CommandLine& line) {
   auto [ps, to_list] = line.add<PsOptions>("ps", cli::ps);
   word(ps, "workload", to_list.name, "WORKLOAD");
-  option(ps, "--sort", to_list.sort, "FIELDS", "order; -used,name: the largest first, then by name");
+  option(ps, "--sort", to_list.sort, "FIELDS", "fields to sort by; -used,name: the largest use first, then by name");
   option(ps, "-w,--watch", to_list.every, "TIME", "refresh every 2 s, or at this interval; Ctrl-C stops")
       ->expected(0, 1)
       ->default_str("2s");
@@ -261,7 +261,7 @@ void add_views(CommandLine& line) {
   top->add_flag("--once", to_show.once, "print one frame as text; the default without a terminal");
   option(top, "--filter", to_show.filter, "FILTER",
          "only rows that match: 'used>4GiB & denied>0', tenant~=nlp, governed==no, idle>30m");
-  option(top, "--sort", to_show.sort, "FIELDS", "order; -used,name: the largest first, then by name");
+  option(top, "--sort", to_show.sort, "FIELDS", "fields to sort by; -used,name: the largest use first, then by name");
   top->add_flag("--readonly", to_show.read_only,
                 "ignore keys that change something; the default for users who are not operators");
   top->add_flag("--ascii", to_show.ascii, "draw for a terminal without UTF-8; default: as LC_ALL and LANG say");

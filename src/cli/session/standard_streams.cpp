@@ -34,7 +34,7 @@ Result<void> finish_output() {
   const bool failed_before = std::ferror(stdout) != 0;
   if (std::fflush(stdout) == 0 && !failed_before) return {};
   return fail("E1002", fmt::format("standard output cannot be written: {}.", std::strerror(errno)),
-              "Check where it is redirected: df -h .", 1);
+              "If it goes to a file in this folder, check the free space: df -h .", 1);
 }
 
 }  // namespace ration::cli

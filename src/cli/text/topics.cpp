@@ -241,10 +241,10 @@ const std::vector<Topic>& topics() {
       {"kubernetes", "limits for pods of Kubernetes",
        "A pod claims an amount of GPU memory (Dynamic Resource Allocation, Kubernetes 1.34 and newer), and\n"
        "Kubernetes places it:\n\n"
-       "  kubectl apply -k share/ration/kubernetes           installs ration on every node; also a Helm chart\n"
+       "  kubectl apply -k share/ration/kubernetes           installs ration on every node (also a Helm chart)\n"
        "  ration snippet kubernetes IMAGE --limit 4GiB       prints an example of a pod with a claim\n\n"
        "The daemon on each node enforces the limits; pods keep their limits while the daemon is replaced.\n"
-       "A cluster of one machine to begin with: ration docs kubernetes\n"},
+       "To try it in a cluster of one machine: ration docs kubernetes\n"},
       {"slurm", "limits for jobs of Slurm",
        "Slurm allocates shares of GPUs to jobs and accounts for them (gres/shard, in MiB of one GPU). On the node,\n"
        "ration enforces each share as a limit:\n\n"

@@ -419,7 +419,7 @@ const std::vector<VerbText>& verb_texts() {
        "node, if Slurm or Kubernetes is installed.",
        {{"ration demo", "run until Ctrl-C"},
         {"ration demo --scenario jupyterhub --speed 2", "twelve notebooks on one GPU, twice as fast"},
-        {"ration demo --scenario slurm", "jobs of a real Slurm, as root"},
+        {"ration demo --scenario slurm", "jobs of a real Slurm; needs root"},
         {"ration demo --for 20s | cat", "20 seconds without a terminal"},
         {"ration set train --limit 20GiB --sim=demo", "change a limit in the demo from another terminal"}}},
       {"help",

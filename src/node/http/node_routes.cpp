@@ -73,7 +73,7 @@ Result<LimitRequest> limit_request(const Request& request) {
     try {
       change.expected_changes = std::stoull(number);
     } catch (const std::exception&) {
-      return fail("E1521", fmt::format("If-Match: {} is not a number of changes.", *match),
+      return fail("E1521", fmt::format("If-Match: {} is not a value of limit_changes.", *match),
                   "Send the row's limit_changes.", 2);
     }
   }
