@@ -123,11 +123,19 @@ def waits():
                    broken="" if codes["wait:30s"] == 0 else "a request that fits in the end was denied while it waited")
 
 
+def ended(pid):
+    """Whether that process holds nothing any more. A killed process ends only when the kernel has given its memory back."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 @experiment(24, "kill -9 of programs that allocate, 8 at a time, 100 times", "0 bytes left", 150)
 def kills():
     rounds, together = 3 if simulated() else 13, 8 if total() >= 16 * 10**9 else 4
     nvml, words = Nvml(), [beside("ration-workload"), "cache", "--steady", "0.2GiB", "--peak", "0.4GiB", "--loops", "1000000", "--quiet"]
-    others, before, killed = len(settled(nvml.processes)), settled(nvml.used), 0
+    others, before, killed = len(settled(nvml.processes)), settled(nvml.used), []
     for turn in range(rounds):
         names = [f"killed-{os.getpid()}-{turn}-{number}" for number in range(together)]
         programs = [subprocess.Popen(ration("run", "--limit", "2GiB", "--name", name, "--summary", "never", "--", *words)) for name in names]
@@ -139,15 +147,16 @@ def kills():
             time.sleep(random.random() / 50)  # at any place in what it does
             for process in row["processes"]:
                 os.kill(process["pid"], signal.SIGKILL)
-                killed += 1
+                killed.append(process["pid"])
         for program in programs[::2]:  # `ration run` of every second one, too
             program.kill()
         for program in programs:
             program.wait(30)
+    until(lambda: all(map(ended, killed)), 30, "the killed processes have ended")
     left = {name: row["used_bytes"] for name, row in rows().items() if name.startswith(f"killed-{os.getpid()}-")}
     difference = settled(nvml.used) - before
     bytes_left = sum(left.values())
-    said = f"{killed} killed; books: {bytes_left} bytes in {len(left)}; NVML: {mib(difference)} more than before"
+    said = f"{len(killed)} killed; books: {bytes_left} bytes in {len(left)}; NVML: {mib(difference)} more than before"
     alone = others == 0
     return Finding(said + ("" if alone else " (other programs are on the card)"), bytes_left == 0 and (difference < 64 * MIB or not alone),
                    broken=f"{mib(bytes_left)} stay charged to the dead" if bytes_left else "")
