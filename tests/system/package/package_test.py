@@ -126,10 +126,15 @@ class Package(unittest.TestCase):
             self.assertTrue((self.root / "share/ration" / name).stat().st_size > 500, name)
         self.assertNotIn('"schema/', (self.root / "share/ration/openapi.json").read_text(), "it stands by itself")
 
-    def test_every_page_that_an_error_points_to_is_there(self):
-        pages = {named for code in re.findall(r"E\d{4}", self.ration("help", "errors").stdout) for named in re.findall(r"docs/\S+\.md", self.ration("help", code).stdout)}
-        self.assertGreater(len(pages), 0)
-        self.assertEqual({named for named in pages if not (self.root / "share/doc/ration" / named).exists()}, set())
+    def test_every_page_that_the_help_points_to_is_there(self):
+        topics = re.findall(r"^  ration help (\S+)", self.ration("help").stdout, re.M)
+        errors = re.findall(r"E\d{4}", self.ration("help", "errors").stdout)
+        pages = {named for name in topics + errors for named in re.findall(r"ration docs ([\w./-]+)", self.ration("help", name).stdout)}
+        self.assertGreater(len(pages), 3)
+        for named in pages:
+            done = self.ration("docs", named)
+            self.assertTrue(done.returncode == 0 and pathlib.Path(done.stdout.strip()).is_relative_to(self.root), named + done.stderr)
+        self.assertEqual(self.ration("docs", "tensorflw").returncode, 3)
 
     def test_the_manual_is_there(self):
         self.assertTrue((self.root / "share/man/man1/ration-run.1").stat().st_size > 500)
