@@ -47,7 +47,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1409", "not a name", "use up to 59 letters without spaces, commas, double quotes or slashes"},
       {"E1410", "a workload of that name is running", "choose another --name, or leave it out"},
       {"E1411", "a book cannot be changed", "ration doctor --only books"},
-      {"E1412", "ration why was given no number of a denial, an event or a place in the queue",
+      {"E1412", "the word after why is not the number of a denial, an event or a place in the queue",
        "d-17-3 (a denial), 42 (an event), q-5 (a place in the queue)"},
       {"E1413", "there is no record of that denial", "ration ps"},
       {"E1414", "a new limit inside a workload that has a limit already",
