@@ -15,7 +15,7 @@ import docs_test  # noqa: E402
 
 class Stories(unittest.TestCase):
     def play(self, name):
-        page = docs_test.Page(self, PATH=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", PYTHONPATH=str(SOURCE / "libration/python"),
+        page = docs_test.Page(self, PATH=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", PYTHONPATH=f"{SOURCE / 'tests/frameworks/ending'}:{SOURCE / 'libration/python'}",
                               RATION_LIBRARY=str(BUILD / "lib/libration.so.1"))
         docs_test.play(self, SOURCE / "docs/scenarios" / f"{name}.md", page)
 
