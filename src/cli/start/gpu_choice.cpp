@@ -42,8 +42,7 @@ std::vector<Room> rooms_on(const std::vector<machine::Device>& devices, const js
     for (const json& row : snapshot.at("devices")) {
       if (row.at("uuid") != device.uuid) continue;
       const Bytes kept = bytes_in(row, "keep_free_bytes");
-      rooms.push_back({device, device.total - std::min(device.total, kept), bytes_in(row, "available_bytes"),
-                       bytes_in(row, "promised_bytes"), kept});
+      rooms.push_back({device, device.total - std::min(device.total, kept), bytes_in(row, "available_bytes"), kept});
     }
   }
   return rooms;

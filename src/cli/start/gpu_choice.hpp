@@ -31,7 +31,7 @@ struct Room {
   machine::Device device;
   Bytes largest;    ///< largest limit while no other workload runs
   Bytes available;  ///< bytes that a workload without a guarantee can take now
-  Bytes promised, kept_free;
+  Bytes kept_free;
 };
 
 /// Returns the room on each of the devices that the snapshot has, in the order of `devices`.

@@ -109,19 +109,15 @@ const std::vector<Habit>& topic_habits() {
   return all;
 }
 
-const std::vector<Habit>& option_habits() {
+std::string option_suggestion(const std::string& typed, const std::vector<std::string>& options) {
   static const std::vector<Habit> all{
       {"--memory-limit", "--limit"}, {"--memory_limit", "--limit"}, {"--gpu-memory", "--limit"},
       {"--memory", "--limit"},       {"--mem", "--limit"},          {"-m", "--limit"},
       {"--max-memory", "--limit"},   {"--max", "--limit"},          {"--gpus", "--gpu"},
       {"--device", "--gpu"},         {"--devices", "--gpu"},        {"--reserve", "--guarantee"},
   };
-  return all;
-}
-
-std::string option_suggestion(const std::string& typed, const std::vector<std::string>& options) {
   const std::string name = typed.substr(0, typed.find('='));
-  const char* meant = meant_by(option_habits(), name);
+  const char* meant = meant_by(all, name);
   if (meant != nullptr && std::find(options.begin(), options.end(), meant) != options.end())
     return fmt::format(" Did you mean '{}'?", meant);
   return suggestion(name, options);

@@ -53,9 +53,8 @@ struct Habit {
 [[nodiscard]] const std::vector<Habit>& verb_habits();
 /// Returns the topics and verbs whose help other words ask for: `containers` for `docker`.
 [[nodiscard]] const std::vector<Habit>& topic_habits();
-/// Returns the options for options of other tools: `--limit` for `--memory`.
-[[nodiscard]] const std::vector<Habit>& option_habits();
-/// Returns ` Did you mean '--limit'?` for an option that does not exist: from option_habits(), else by its spelling.
+/// Returns ` Did you mean '--limit'?` for an option that does not exist: for another tool's option by its meaning, else
+/// by its spelling.
 [[nodiscard]] std::string option_suggestion(const std::string& typed, const std::vector<std::string>& options);
 /// Returns what a word means, or null.
 [[nodiscard]] const char* meant_by(const std::vector<Habit>& habits, std::string_view word);
