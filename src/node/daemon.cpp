@@ -71,8 +71,8 @@ std::string Daemon::greeting(bool with_link) {
     text += fmt::format("\n dashboard: {}   (this link works once, within an hour)", api_.make_link());
   if (has_dashboard)
     text += fmt::format(
-        "\n to change limits in {}, open the link that `ration dashboard` prints, or enter the token from {}",
-        with_link ? "another browser" : "the dashboard", endpoints.token_file);
+        "\n to change limits in any browser, open the link that `ration dashboard` prints, or enter the token from {}",
+        endpoints.token_file);
   if (const Message other = api_.port_problem(); !other.empty()) text += "\n " + other;
   if (!now.machine_problem.empty()) text += fmt::format("\n no GPU: {}", now.machine_problem);
   return text + "\n";
