@@ -53,6 +53,12 @@ Bytes Promises::unspent() const {
   return sum;
 }
 
+Bytes Promises::kept_from(const std::string& tenant) const {
+  Promises others = *this;
+  others.set_tenant(tenant, Bytes{0});
+  return others.unspent();
+}
+
 Result<void> Promises::can_add(const machine::Device& device, const std::string& tenant, Bytes more) const {
   Promises then = *this;
   then.add_workload(tenant, more);

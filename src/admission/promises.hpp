@@ -35,6 +35,10 @@ class Promises {
   /// Returns the part of the total that its holders do not use yet.
   [[nodiscard]] Bytes unspent() const;
 
+  /// Returns the part of the total that a new workload of the tenant cannot use: unspent(), but of the tenant's own
+  /// guarantee only the part that is promised to its running workloads.
+  [[nodiscard]] Bytes kept_from(const std::string& tenant) const;
+
   /// Checks that `more` bytes can also be promised to a workload of the tenant. Fails with E1304.
   [[nodiscard]] Result<void> can_add(const machine::Device& device, const std::string& tenant, Bytes more) const;
   /// Checks that the tenant's own guarantee can be set to this size. Fails with E1304.

@@ -349,6 +349,7 @@ void add_planning(CommandLine& line) {
       ->excludes(size);
   option(fits, "--gpu", to_fit.gpu, "GPU",
          "as for ration run: auto (any one GPU), all (every GPU), 0,1 (each of these two)");
+  option(fits, "--tenant", to_fit.tenant, "NAME", "for a workload of this tenant; default: the tenant of ration run");
   line.add_output(fits);
 }
 

@@ -48,7 +48,7 @@ Finding check_daemon(const Session& session) {
 }
 
 Finding check_enforcer(const Session& session) {
-  const auto now = node_snapshot(session, 1);
+  const auto now = node_snapshot(session, {.processes = 1});
   if (!now) return warn("not checked: " + now.error().what, now.error().fix);
   std::map<std::string, int> counts;
   for (const auto& row : now->at("workloads"))
@@ -63,7 +63,7 @@ Finding check_functions(const Session& session) {
   const auto folder = session.driver_folder();
   if (!folder || !session.machine()) return warn("not checked: no GPU", "ration doctor --only gpu.driver");
   const auto exported = machine::unlisted_exports(*folder);
-  const auto now = node_snapshot(session, 1);
+  const auto now = node_snapshot(session, {.processes = 1});
   if (!now) return warn("not checked: " + now.error().what, now.error().fix);
   std::vector<std::string> called;
   for (const auto& row : now->at("workloads")) {
@@ -88,7 +88,7 @@ Finding check_functions(const Session& session) {
 }
 
 Finding check_ungoverned(const Session& session) {
-  const auto now = node_snapshot(session, 1);
+  const auto now = node_snapshot(session, {.processes = 1});
   if (!now) return warn("not checked: " + now.error().what, "ration doctor --only gpu.driver,books.folder");
   const auto& devices = now->at("devices");
   if (devices.empty()) return warn("not checked: no GPU", "ration doctor --only gpu.driver");
@@ -121,7 +121,7 @@ Finding check_ungoverned(const Session& session) {
 }
 
 Finding check_orphaned(const Session& session) {
-  const auto now = node_snapshot(session, 1);
+  const auto now = node_snapshot(session, {.processes = 1});
   if (!now) return warn("not checked: " + now.error().what, now.error().fix);
   const auto& devices = now->at("devices");
   if (devices.empty()) return warn("not checked: no GPU", "ration doctor --only gpu.driver");

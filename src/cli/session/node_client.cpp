@@ -102,36 +102,43 @@ Result<void> NodeClient::stream(const std::string& path, const std::function<boo
 
 namespace {
 
-/// Returns true if the snapshot has none of this machine's devices, because the daemon governs another node.
-bool is_of_another(const json& snapshot, const machine::Machine& machine) {
-  const json& devices = snapshot.at("devices");
+/// Returns true if none of these devices is this machine's, because the daemon governs another node.
+bool are_of_another(const json& devices, const machine::Machine& machine) {
   return std::none_of(devices.begin(), devices.end(), [&](const json& device) {
     return std::any_of(machine.devices.begin(), machine.devices.end(),
                        [&](const machine::Device& own) { return own.uuid == device.at("uuid").get<std::string>(); });
   });
 }
 
+/// Returns true if a daemon that find() found governs another node than the one that --sim describes.
+Result<bool> is_of_another(const Session& session, NodeClient& daemon) {
+  if (!session.simulated || daemon.was_named()) return false;
+  const auto asked_for = session.machine();
+  if (!asked_for) return false;
+  RATION_TRY(const auto devices, daemon.get("/api/v1/devices"));
+  return are_of_another(devices, *asked_for);
+}
+
 }  // namespace
 
-std::string snapshot_path(std::size_t most_processes, const std::string& filter) {
+std::string snapshot_path(const SnapshotContent& content) {
   std::string query;
-  if (most_processes != node::kAllProcesses) query += fmt::format("&processes={}", most_processes);
-  if (!filter.empty()) query += "&filter=" + percent_encoded(filter);
+  if (content.processes != node::kAllProcesses) query += fmt::format("&processes={}", content.processes);
+  if (!content.filter.empty()) query += "&filter=" + percent_encoded(content.filter);
+  if (content.room_of) query += "&tenant=" + percent_encoded(*content.room_of);
   return query.empty() ? "/api/v1/snapshot" : "/api/v1/snapshot?" + query.substr(1);
 }
 
-Result<json> node_snapshot(const Session& session, std::size_t most_processes,
-                           std::span<const std::string_view> passed_over, const std::string& filter) {
+Result<json> node_snapshot(const Session& session, const SnapshotContent& content) {
   RATION_TRY(auto daemon, NodeClient::find(session));
   if (daemon) {
-    auto answer = daemon->get(snapshot_path(most_processes, filter), passed_over);
-    if (!answer || !session.simulated || daemon->was_named()) return answer;
-    if (const auto asked_for = session.machine(); !asked_for || !is_of_another(*answer, *asked_for)) return answer;
+    RATION_TRY(const bool other, is_of_another(session, *daemon));
+    if (!other) return daemon->get(snapshot_path(content), content.passed_over);
   }
   if (session.simulated)  // fails if --sim describes no node
     RATION_TRY(session.machine());
   RATION_TRY(auto local, LocalAccess::open(session));
-  return local->get(snapshot_path(most_processes, filter), passed_over);
+  return local->get(snapshot_path(content), content.passed_over);
 }
 
 }  // namespace ration::cli

@@ -55,14 +55,19 @@ class NodeClient final : public NodeAccess {
   http::Client client_;
 };
 
+/// What a snapshot is to contain.
+struct SnapshotContent {
+  std::size_t processes = node::kAllProcesses;     ///< the most processes of each workload; thousands would fill the answer
+  std::span<const std::string_view> passed_over{};  ///< fields to leave out
+  std::string filter{};                             ///< only workloads that match (rows/filter.hpp); empty matches all
+  /// Tenant for which the snapshot has the field `room`; empty for the tenant that the caller's workloads are charged to.
+  std::optional<std::string> room_of{};
+};
+
 /// Returns the snapshot of the session's node: from the daemon or, if none runs or it governs another simulated node,
-/// from the books and the driver. Lists at most `most_processes` processes of each workload, since thousands of
-/// processes would fill the answer. Leaves out the fields in `passed_over`. Keeps only workloads that match `filter`
-/// (rows/filter.hpp); an empty filter matches all. Fails with E1429 for an invalid filter.
-[[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session,
-                                                   std::size_t most_processes = node::kAllProcesses,
-                                                   std::span<const std::string_view> passed_over = {},
-                                                   const std::string& filter = {});
-[[nodiscard]] std::string snapshot_path(std::size_t most_processes, const std::string& filter = {});
+/// from the books and the driver. Fails with E1429 for an invalid filter, and with E1801 or E1502 for a tenant that
+/// does not exist or that the caller may not name.
+[[nodiscard]] Result<nlohmann::json> node_snapshot(const Session& session, const SnapshotContent& content = {});
+[[nodiscard]] std::string snapshot_path(const SnapshotContent& content);
 
 }  // namespace ration::cli

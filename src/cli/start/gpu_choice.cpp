@@ -37,19 +37,25 @@ Result<GpuChoice> choose_gpus(const Session& session, const machine::Machine& ma
 }
 
 std::vector<Room> rooms_on(const std::vector<machine::Device>& devices, const json& snapshot) {
+  const auto of_tenant = snapshot.find("room");  // an older daemon does not tell it, only the room of no tenant
+  const json& devices_now = snapshot.at("devices");
+  const json& shares = of_tenant == snapshot.end() ? devices_now : of_tenant->at("devices");
+  const std::string tenant = of_tenant == snapshot.end() ? "" : of_tenant->at("tenant").get<std::string>();
   std::vector<Room> rooms;
   for (const machine::Device& device : devices) {
-    for (const json& row : snapshot.at("devices")) {
-      if (row.at("uuid") != device.uuid) continue;
-      const Bytes kept = bytes_in(row, "keep_free_bytes");
-      rooms.push_back({device, device.total - std::min(device.total, kept), bytes_in(row, "available_bytes"), kept});
-    }
+    const auto is_of_device = [&](const json& row) { return row.at("uuid") == device.uuid; };
+    const auto row = std::find_if(devices_now.begin(), devices_now.end(), is_of_device);
+    const auto share = std::find_if(shares.begin(), shares.end(), is_of_device);
+    if (row == devices_now.end() || share == shares.end()) continue;
+    rooms.push_back({device, bytes_in(*share, "available_bytes"), bytes_in(*row, "keep_free_bytes"), tenant,
+                     known_bytes(*share, "limit_bytes").value_or(kUnlimited),
+                     known_bytes(*share, "left_of_limit_bytes").value_or(kUnlimited)});
   }
   return rooms;
 }
 
 const Room& deciding(const std::vector<Room>& rooms, bool any_one) {
-  const auto less = [](const Room& left, const Room& right) { return left.available < right.available; };
+  const auto less = [](const Room& left, const Room& right) { return left.now() < right.now(); };
   return any_one ? *std::max_element(rooms.begin(), rooms.end(), less)
                  : *std::min_element(rooms.begin(), rooms.end(), less);
 }

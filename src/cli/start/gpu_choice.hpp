@@ -2,6 +2,7 @@
 // rule serves them all, so that a program runs on the GPUs that `ration fits` names.
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -26,15 +27,25 @@ struct GpuChoice {
 [[nodiscard]] Result<GpuChoice> choose_gpus(const Session& session, const machine::Machine& machine,
                                             const std::string& typed);
 
-/// The room on a device.
+/// The room that a new workload of one tenant has on a device.
 struct Room {
   machine::Device device;
-  Bytes largest;    ///< largest limit while no other workload runs
-  Bytes available;  ///< bytes that a workload without a guarantee can take now
+  Bytes available;  ///< free, and not kept for others
   Bytes kept_free;
+  std::string tenant;
+  Bytes tenant_limit = kUnlimited;
+  Bytes left_of_limit = kUnlimited;  ///< the tenant's limit without what its workloads hold or are guaranteed
+
+  /// Returns the most that a limit can be now.
+  [[nodiscard]] Bytes now() const { return std::min(available, left_of_limit); }
+  /// Returns the largest limit while no other workload runs.
+  [[nodiscard]] Bytes largest() const {
+    return std::min(device.total - std::min(device.total, kept_free), tenant_limit);
+  }
 };
 
-/// Returns the room on each of the devices that the snapshot has, in the order of `devices`.
+/// Returns the room on each of the devices that the snapshot has, in the order of `devices`. The snapshot is one with
+/// `room`.
 [[nodiscard]] std::vector<Room> rooms_on(const std::vector<machine::Device>& devices, const nlohmann::json& snapshot);
 
 /// Returns the room that decides whether a size fits: the largest if any one GPU will do, the smallest if all are

@@ -142,7 +142,7 @@ Result<void> grant_gpus(const Session& session, const machine::Machine& machine,
   std::vector<std::string> granted;
   for (const machine::Device& device : choice.devices) granted.push_back(device.uuid);
   if (choice.any_one && granted.size() > 1) {
-    RATION_TRY(const auto snapshot, node_snapshot(session));
+    RATION_TRY(const auto snapshot, node_snapshot(session, {.room_of = request.tenant}));
     const std::vector<Room> rooms = rooms_on(choice.devices, snapshot);
     // A daemon that governs other GPUs reports no room on these.
     granted = {rooms.empty() ? granted.front() : deciding(rooms, true).device.uuid};
@@ -183,21 +183,6 @@ std::string workload_name(const RunOptions& options) {
 
 namespace {
 
-/// Returns the part of a tenant's guarantee that is neither used nor promised to the tenant's workloads.
-Bytes left_for(const std::string& tenant, int gpu, const nlohmann::json& snapshot) {
-  const auto unspent = [](const nlohmann::json& row) {
-    const Bytes guarantee = bytes_in(row, "guarantee_bytes");
-    return guarantee - std::min(guarantee, bytes_in(row, "used_bytes"));
-  };
-  Bytes left, promised;
-  for (const nlohmann::json& each : snapshot.at("tenants"))
-    for (const nlohmann::json& row : each.at("accounts"))
-      if (each.at("tenant") == tenant && row.at("gpu") == gpu) left += unspent(row);
-  for (const nlohmann::json& row : snapshot.at("workloads"))
-    if (row.value("governed", false) && row.at("tenant") == tenant && row.at("gpu") == gpu) promised += unspent(row);
-  return left - std::min(left, promised);
-}
-
 /// Returns the command of the same run with another limit.
 std::string again(const RunOptions& options, bool wait, Bytes limit) {
   const std::string &gpus = options.asked_gpus, &tenant = options.request.tenant;
@@ -207,14 +192,13 @@ std::string again(const RunOptions& options, bool wait, Bytes limit) {
 }
 
 /// Returns E1303 if one snapshot shows that others hold memory for which the run wants a guarantee.
-Result<void> could_be_kept_now(const Session& session, const Plan& plan, const RunOptions& options,
-                               const std::string& tenant) {
-  RATION_TRY(const auto snapshot, node_snapshot(session));
+Result<void> could_be_kept_now(const Session& session, const Plan& plan, const RunOptions& options) {
+  RATION_TRY(const auto snapshot, node_snapshot(session, {.room_of = options.request.tenant}));
   for (const auto& account : plan.accounts) {
     const std::vector<Room> rooms = rooms_on({account.device}, snapshot);
     if (rooms.empty()) continue;  // the daemon governs another node
     const int gpu = account.device.index;
-    const Bytes room = rooms.front().available + left_for(tenant, gpu, snapshot);
+    const Bytes room = rooms.front().available;
     if (account.guarantee <= room) continue;
     const std::string who = holders_on(session, snapshot, gpu);
     const Bytes most = round_down(room, kGranule);
@@ -232,15 +216,14 @@ Result<void> could_be_kept_now(const Session& session, const Plan& plan, const R
 
 /// Returns E1303 if others hold memory for which the run wants a guarantee. Memory that a program takes during the tick
 /// may count twice in a snapshot, so several snapshots in a row must agree.
-Result<void> can_be_kept(const Session& session, const Plan& plan, const RunOptions& options,
-                         const std::string& tenant) {
+Result<void> can_be_kept(const Session& session, const Plan& plan, const RunOptions& options) {
   const auto wanted = [](const auto& account) { return account.guarantee > Bytes{0}; };
   if (!plan.slice.empty() || std::none_of(plan.accounts.begin(), plan.accounts.end(), wanted)) return {};
   constexpr int kSnapshots = 3;
-  Result<void> result = could_be_kept_now(session, plan, options, tenant);
+  Result<void> result = could_be_kept_now(session, plan, options);
   for (int again = 1; !result && again < kSnapshots; ++again) {
     std::this_thread::sleep_for(std::chrono::milliseconds(600));  // until the daemon's next tick
-    result = could_be_kept_now(session, plan, options, tenant);
+    result = could_be_kept_now(session, plan, options);
   }
   return result;
 }
@@ -355,7 +338,7 @@ Result<Started> start_workload(const Session& session, RunOptions& options, cons
   book::NewBook contents = book_of(session, plan, options, number);
   contents.creator = creator;
   if (daemon) RATION_TRY(register_with(daemon, store, options, plan, lease, creator, number, contents));
-  if (!creator && lease.empty()) RATION_TRY(can_be_kept(session, plan, options, contents.tenant));
+  if (!creator && lease.empty()) RATION_TRY(can_be_kept(session, plan, options));
   // Takes the daemon's pid from its socket, because reading it from /proc/locks takes ten milliseconds.
   const bool by_hook = creator && daemon;
   const auto book = make_book(store, contents, options.engine, by_hook ? daemon->daemon_pid() : std::nullopt);

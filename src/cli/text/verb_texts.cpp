@@ -199,8 +199,10 @@ const std::vector<VerbText>& verb_texts() {
        "SIZE|--recording RECORDING [OPTIONS]",
        "Prints the GPUs that ration run would give a program now. Exits with 0 if the size fits on each of these "
        "GPUs, else with 4. Without --gpu these are the GPUs in CUDA_VISIBLE_DEVICES, else all GPUs of --sim, else "
-       "the GPU with the most room. Memory that is promised to others does not count as available.",
-       {{"ration fits 12GiB && echo go", "a condition in a script"}}},
+       "the GPU with the most room. Memory that is promised to others does not count as available; what your tenant is "
+       "guaranteed does.",
+       {{"ration fits 12GiB && echo go", "a condition in a script"},
+        {"ration fits 12GiB --tenant nlp", "for a workload of tenant nlp"}}},
       {"doctor",
        Task::kMachine,
        kSim | kSocket,

@@ -103,7 +103,7 @@ Result<std::optional<std::set<std::string>>> names_of(const Session& session, co
     if (const auto slices = admission::read_slices(store); slices)
       for (const admission::Slice& slice : *slices) names.insert(slice.name);
   } else if (kind == "GPU" || kind == "WORKLOAD" || kind == "TENANT") {
-    RATION_TRY(const auto snapshot, node_snapshot(session, 1));
+    RATION_TRY(const auto snapshot, node_snapshot(session, {.processes = 1}));
     if (kind == "GPU")
       for (const auto& device : snapshot.at("devices")) names.insert(std::to_string(device.at("gpu").get<int>()));
     const char* field = kind == "TENANT" ? "tenant" : "workload";

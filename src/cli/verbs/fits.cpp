@@ -37,71 +37,93 @@ Result<std::string> size_of(const FitsOptions& options) {
   return options.size;
 }
 
+/// Returns the command that asks for another size with the same options.
+std::string with_size(const FitsOptions& options, Bytes size) {
+  return command({"fits", options.gpu.empty() ? "" : "--gpu", options.gpu, options.tenant.empty() ? "" : "--tenant",
+                  options.tenant, exact_size(size)});
+}
+
+Result<int> never_fits(const Session& session, const FitsOptions& options, Bytes wanted, const Room& largest,
+                                 bool together) {
+  const std::string kept =
+      largest.kept_free == Bytes{0} ? "" : fmt::format(", {} of it kept free", session.size(largest.kept_free));
+  const std::string why =
+      largest.tenant_limit == largest.largest()
+          ? fmt::format("the limit of tenant {} is {} on GPU {}", largest.tenant, session.size(largest.tenant_limit),
+                        largest.device.index)
+          : fmt::format("the {} is GPU {} with {}{}", together ? "smallest" : "largest", largest.device.index,
+                        session.size(largest.device.total), kept);
+  return fail("E1104", fmt::format("{} never fits: {}.", session.size(wanted), why),
+              with_size(options, round_down(largest.largest(), kGranule)) + "   is the largest that can fit", 4);
+}
+
+/// `together` are the GPUs of which each must have the room; empty if one GPU is enough.
+Result<int> does_not_fit_now(const Session& session, const FitsOptions& options,
+                                       const nlohmann::json& snapshot, Bytes wanted, const Room& best,
+                                       const std::vector<int>& together) {
+  std::string why;
+  if (best.left_of_limit < best.available)
+    why = fmt::format("tenant {} has {} left of its limit of {} on GPU {}.", best.tenant,
+                      session.size(best.left_of_limit), session.size(best.tenant_limit), best.device.index);
+  else
+    why = fmt::format("the {} is GPU {} with {} available of {}.", together.empty() ? "best" : "fullest",
+                      best.device.index, session.size(best.available), session.size(best.device.total));
+  if (best.device.free && best.available < *best.device.free)
+    why += fmt::format(" {} are free, {} of them kept for guarantees, for slices or by keep_free.",
+                       session.size(*best.device.free), session.size(*best.device.free - best.available));
+  if (const std::string who = holders_on(session, snapshot, best.device.index); !who.empty())
+    why += " Held by " + who + ".";
+  const Bytes round = admission::round_size(best.now());
+  const std::string wait =
+      command({"run", snapshot.contains("queue") ? "--wait" : "--on-deny=wait", options.gpu.empty() ? "" : "--gpu",
+               options.gpu, options.tenant.empty() ? "" : "--tenant", options.tenant, "--limit", exact_size(wanted),
+               "--"}) +
+      " …";
+  return fail("E1302",
+              fmt::format("{} does not fit now{}: {}", session.size(wanted),
+                          together.empty() ? "" : fmt::format(" on each of GPU {}", fmt::join(together, ",")), why),
+              (round == Bytes{0} ? "" : with_size(options, round) + "   would, or: ") + wait, 4);
+}
+
 }  // namespace
 
 Result<int> fits(const Session& session, const FitsOptions& options) {
-  const std::string& gpu = options.gpu;
   RATION_TRY(const std::string size, size_of(options));
   RATION_TRY(const auto machine, session.machine());
-  RATION_TRY(const auto chosen, choose_gpus(session, machine, gpu));
-  RATION_TRY(const auto snapshot, node_snapshot(session));
+  RATION_TRY(const auto chosen, choose_gpus(session, machine, options.gpu));
+  RATION_TRY(const auto snapshot, node_snapshot(session, {.room_of = options.tenant}));
   const std::vector<Room> rooms = rooms_on(chosen.devices, snapshot);
   if (rooms.empty() || (!chosen.any_one && rooms.size() < chosen.devices.size()))
     return fail("E1532", "the daemon governs other GPUs.", "export RATION_SOCKET=<socket of the daemon of these GPUs>",
                 4);
   const Room& best = deciding(rooms, chosen.any_one);
-  const auto less = [](const Room& left, const Room& right) { return left.largest < right.largest; };
-  // If one GPU is enough, the GPU with the largest possible limit bounds the size; if all are needed, the GPU with the
-  // smallest.
-  const Room& largest = chosen.any_one ? *std::max_element(rooms.begin(), rooms.end(), less)
-                                       : *std::min_element(rooms.begin(), rooms.end(), less);
-  const bool together = rooms.size() > 1 && !chosen.any_one;
   std::vector<int> gpus;
   for (const Room& room : rooms)
     if (!chosen.any_one || &room == &best) gpus.push_back(room.device.index);
   RATION_TRY(const auto wanted, parse_size(size, best.device.total, best.device.room()));
   if (wanted == Bytes{0}) return fail("E1105", "a size of 0 fits on every GPU.", "ration fits 4GiB", 2);
-  const bool yes = wanted <= best.available;
+  const bool yes = wanted <= best.now();
   if (session.format() == Format::kJson) {
     session.print_json("fits", {{"fits", yes},
                                 {"gpu", best.device.index},
                                 {"gpus", gpus},
+                                {"tenant", best.tenant},
                                 {"wanted_bytes", wanted.count()},
-                                {"available_bytes", best.available.count()}});
+                                {"available_bytes", best.now().count()}});
     return yes ? 0 : 4;
   }
   if (yes) {
     fmt::print("{}\n", fmt::join(gpus, ","));
     return 0;
   }
-  if (wanted > largest.largest)
-    return fail(
-        "E1104",
-        fmt::format(
-            "{} never fits: the {} is GPU {} with {}{}.", session.size(wanted), together ? "smallest" : "largest",
-            largest.device.index, session.size(largest.device.total),
-            largest.kept_free == Bytes{0} ? "" : fmt::format(", {} of it kept free", session.size(largest.kept_free))),
-        command({"fits", exact_size(round_down(largest.largest, kGranule))}) + "   is the largest that can fit", 4);
-  const std::string who = holders_on(session, snapshot, best.device.index);
-  std::string why;
-  if (best.device.free && best.available < *best.device.free)
-    why = fmt::format(" {} are free, {} of them kept for guarantees, for slices or by keep_free.",
-                      session.size(*best.device.free), session.size(*best.device.free - best.available));
-  const Bytes round = admission::round_size(best.available);
-  const bool queue = snapshot.contains("queue");
-  const std::string wait = command({"run", queue ? "--wait" : "--on-deny=wait", gpu.empty() ? "" : "--gpu", gpu,
-                                    "--limit", exact_size(wanted), "--"}) +
-                           " …";
-  return fail(
-      "E1302",
-      fmt::format("{} does not fit now{}: the {} is GPU {} with {} available of {}.{}{}", session.size(wanted),
-                  together ? fmt::format(" on each of GPU {}", fmt::join(gpus, ",")) : "",
-                  together ? "fullest" : "best", best.device.index, session.size(best.available),
-                  session.size(best.device.total), why, who.empty() ? "" : " Held by " + who + "."),
-      (round == Bytes{0} ? ""
-                         : command({"fits", gpu.empty() ? "" : "--gpu", gpu, exact_size(round)}) + "   would, or: ") +
-          wait,
-      4);
+  const bool together = rooms.size() > 1 && !chosen.any_one;
+  const auto less = [](const Room& left, const Room& right) { return left.largest() < right.largest(); };
+  // If one GPU is enough, the GPU with the largest possible limit bounds the size; if all are needed, the GPU with the
+  // smallest.
+  const Room& largest = chosen.any_one ? *std::max_element(rooms.begin(), rooms.end(), less)
+                                       : *std::min_element(rooms.begin(), rooms.end(), less);
+  if (wanted > largest.largest()) return never_fits(session, options, wanted, largest, together);
+  return does_not_fit_now(session, options, snapshot, wanted, best, together ? gpus : std::vector<int>{});
 }
 
 }  // namespace ration::cli

@@ -94,7 +94,7 @@ Result<TopStart> begin_top(const Session& session) {
   TopStart start;
   const bool shown = session.format() == Format::kText;  // text needs only the first process of each workload
   const std::size_t processes = shown ? 1 : node::kAllProcesses;
-  RATION_TRY(auto snapshot, daemon ? daemon->get(snapshot_path(processes)) : node_snapshot(session, processes));
+  RATION_TRY(auto snapshot, daemon ? daemon->get(snapshot_path({.processes = processes})) : node_snapshot(session, {.processes = processes}));
   start.snapshot = std::move(snapshot);
   start.daemon = daemon.has_value();
   start.is_operator = start.daemon && is_operator(*daemon);
@@ -175,7 +175,7 @@ std::string Feed::follow() {
   auto daemon = NodeClient::require(session_);
   if (!daemon) return daemon.error().what;
   daemon->interrupted_by(stop_.get());
-  const auto snapshot = daemon->get(snapshot_path(1));  // the stream brings the rest
+  const auto snapshot = daemon->get(snapshot_path({.processes = 1}));  // the stream brings the rest
   if (!snapshot) return snapshot.error().what;
   const top::Model model = top::read_snapshot(*snapshot);
   add(Found{is_operator(*daemon)});

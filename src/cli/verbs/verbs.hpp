@@ -150,6 +150,7 @@ Result<int> import_recording(const Session& session, const ImportOptions& option
 
 struct FitsOptions {
   std::string size, gpu;
+  std::string tenant;     ///< empty for the tenant that the caller's workloads are charged to
   std::string recording;  ///< recording of a run: the smallest limit that it needs replaces `size`; empty for none
 };
 Result<int> fits(const Session& session, const FitsOptions& options);

@@ -113,6 +113,18 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        });
 }
 
+/// Writes what is set for tenants themselves, which run workloads or do not.
+void tenant_shares(Exposition& out, const TenantShares& shares) {
+  out.family("ration_tenant_configured_limit_bytes", "gauge",
+             "Limit of the tenant, as the configuration, a schedule or a person set it.");
+  for (const auto& [key, share] : shares)
+    if (share.limit < kUnlimited) out.sample(where(key), share.limit.count());
+  out.family("ration_tenant_configured_guarantee_bytes", "gauge",
+             "Guarantee of the tenant, as the configuration or a person set it.");
+  for (const auto& [key, share] : shares)
+    if (share.guarantee > Bytes{0}) out.sample(where(key), share.guarantee.count());
+}
+
 void tenants(Exposition& out, const Snapshot& snapshot) {
   const auto sums = tenant_sums(snapshot);
   out.family("ration_tenant_memory_bytes", "gauge",
@@ -303,6 +315,7 @@ std::string metrics_text(const Snapshot& snapshot, const Counters& counted, cons
   out.sample(label("version", RATION_VERSION) + "," + label("driver", snapshot.driver_version), 1);
   devices(out, snapshot);
   if (!options.totals_only) {
+    tenant_shares(out, options.tenant_shares);
     tenants(out, snapshot);
     pinned(out, snapshot);
     workloads(out, snapshot, options.most_workloads);

@@ -14,6 +14,7 @@
 #include "node/http/audience.hpp"
 #include "node/http/row_filter.hpp"
 #include "node/limits/limits_requests.hpp"
+#include "node/snapshot/config_subject.hpp"
 #include "node/snapshot/explain.hpp"
 
 namespace ration::node {
@@ -229,7 +230,36 @@ std::string NodeRoutes::snapshot(const Viewer& viewer, std::size_t most_processe
   return snapshot_text(host_.moment().snapshot, viewer, most_processes);
 }
 
-std::string NodeRoutes::snapshot_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes) {
+Result<json> NodeRoutes::room_in(const Request& request) {
+  const std::string* asked = request.parameter("tenant");
+  if (asked == nullptr) return json(nullptr);
+  if (!request.peer.uid)
+    return fail("E1523", "the room of a tenant must be requested on the socket, where the daemon knows the user.",
+                "ration fits SIZE", 5);
+  const Moment& moment = host_.moment();
+  RATION_TRY(const auto assigned, config::tenant_for(moment.configuration, subject_of(request.peer, *asked, "")));
+  json devices = json::array();
+  for (const DeviceView& device : moment.snapshot.devices) {
+    const TenantRoom room = host_.subjects().promises.room_for(moment, device, assigned.tenant);
+    json row{{"gpu", device.device.index},
+             {"uuid", device.device.uuid},
+             {"available_bytes", room.available.count()},
+             {"limit_bytes", nullptr},
+             {"left_of_limit_bytes", nullptr}};
+    if (room.limit < kUnlimited) {
+      row["limit_bytes"] = room.limit.count();
+      row["left_of_limit_bytes"] = room.left_of_limit.count();
+    } else {
+      put_message(row, "limit_bytes_na", fixed<"unknown.no_limit">());
+      put_message(row, "left_of_limit_bytes_na", fixed<"unknown.no_limit">());
+    }
+    devices.push_back(std::move(row));
+  }
+  return json{{"tenant", assigned.tenant}, {"devices", std::move(devices)}};
+}
+
+std::string NodeRoutes::snapshot_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes,
+                                      const json& room) {
   const Moment& moment = host_.moment();
   json devices = json::array();
   for (const DeviceView& device : moment.snapshot.devices) devices.push_back(device_json(device));
@@ -242,6 +272,7 @@ std::string NodeRoutes::snapshot_text(const Snapshot& snapshot, const Viewer& vi
     data["warnings"] = {{{"id", moment.machine.error().id},
                          {"message", moment.machine.error().what},
                          {"fix", moment.machine.error().fix}}};
+  if (!room.is_null()) data["room"] = room;
   std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
   text.pop_back();
   return text + R"(,"workloads":)" + rows_text(snapshot, viewer, most_processes) + "}";
@@ -257,7 +288,8 @@ void NodeRoutes::install(const AddRoute& add) {
     RATION_TRY(const auto most, most_processes(request));
     const Viewer viewer = viewer_with_own_books(request.peer, host_.moment().registry);
     RATION_TRY(const auto some, filtered(host_.moment().snapshot, request, viewer));
-    return reply_text("snapshot", snapshot_text(some ? *some : host_.moment().snapshot, viewer, most));
+    RATION_TRY(const json room, room_in(request));
+    return reply_text("snapshot", snapshot_text(some ? *some : host_.moment().snapshot, viewer, most, room));
   });
   add("GET", "/api/v1/workloads", [this](const Request& request) -> Result<Response> {
     host_.tick_if_stale();

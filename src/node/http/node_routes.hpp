@@ -34,7 +34,12 @@ class NodeRoutes {
   [[nodiscard]] std::string snapshot(const Viewer& viewer, std::size_t most_processes = kAllProcesses);
 
  private:
-  [[nodiscard]] std::string snapshot_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes);
+  [[nodiscard]] std::string snapshot_text(const Snapshot& snapshot, const Viewer& viewer, std::size_t most_processes,
+                                          const nlohmann::json& room = nullptr);
+  /// Returns the memory that a new workload can take of each device, for the tenant in the parameter `tenant`: if the
+  /// parameter is empty, the tenant that the client's workloads are charged to; null without the parameter. Fails as
+  /// config::tenant_for() does, and with E1523 if the user is unknown.
+  [[nodiscard]] Result<nlohmann::json> room_in(const http::Request& request);
   void install_changes(const AddRoute& add);
   [[nodiscard]] nlohmann::json tenants();
   [[nodiscard]] http::Response reply_text(const char* schema, const std::string& data) const;

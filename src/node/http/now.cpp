@@ -34,6 +34,7 @@ void Api::install_now() {
     MetricsOptions options;
     options.totals_only = viewer.totals_only;
     options.processes = host_.engine().configuration().daemon.metrics_processes.value;
+    options.tenant_shares = host_.subjects().promises.shares(host_.moment());
     options.queue_length = host_.leases().queue().waiting();
     options.queue_bytes = host_.leases().queue().waiting_bytes();
     options.stream_clients = stream_.subscribers();

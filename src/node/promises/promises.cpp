@@ -104,6 +104,15 @@ void DevicePromises::note(const Moment& moment, DeviceView& device) const {
   device.available = device.device.room() - std::min(device.device.room(), promises.unspent());
 }
 
+TenantRoom DevicePromises::room_for(const Moment& moment, const DeviceView& device, const std::string& tenant) const {
+  const admission::Promises promises = promises_on(moment, device);
+  TenantRoom room;
+  room.available = device.device.room() - std::min(device.device.room(), promises.kept_from(tenant));
+  room.limit = shares(moment)[{tenant, device.device.index}].limit;
+  if (room.limit < kUnlimited) room.left_of_limit = room.limit - std::min(room.limit, promises.taken_by(tenant));
+  return room;
+}
+
 Result<void> DevicePromises::can_promise(const Moment& moment, const DeviceView& device, const std::string& tenant,
                                          Bytes more, const std::string& except, const std::string& slice) const {
   return promises_on(moment, device, except, slice_on(moment, device, slice)).can_add(device.device, tenant, more);

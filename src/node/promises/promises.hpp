@@ -17,6 +17,12 @@ namespace ration::node {
 struct TenantShare {
   Bytes limit = kUnlimited, guarantee{};
 };
+/// The memory of a device that a new workload of a tenant can take.
+struct TenantRoom {
+  Bytes available;                  ///< free, and not kept for others
+  Bytes limit = kUnlimited;         ///< the tenant's limit
+  Bytes left_of_limit = kUnlimited;  ///< the limit without what the tenant's workloads hold or are guaranteed
+};
 using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;
 
 /// The promises to tenants, workloads, slices and claims. Each function computes them from the subjects and from the
@@ -33,6 +39,8 @@ class DevicePromises {
   [[nodiscard]] Bytes kept_for_claims(const Moment& moment, const machine::Device& device) const;
   /// Returns the guarantees of the tenant's claims.
   [[nodiscard]] Bytes guaranteed_to_claims_of(const machine::Device& device, const std::string& tenant) const;
+  /// Returns the memory of the device that a new workload of the tenant can take now.
+  [[nodiscard]] TenantRoom room_for(const Moment& moment, const DeviceView& device, const std::string& tenant) const;
   /// Fills in `promised` and `available` of a device in the snapshot.
   void note(const Moment& moment, DeviceView& device) const;
   /// Checks that every promise on the device can still be kept if `more` bytes are promised to a workload of the

@@ -76,6 +76,8 @@ def called():
         ("PATCH", "/api/v1/tenants/nlp?dry_run=1", {"limit": "11GiB"}, {"If-Match": '"0"'}, 200), ("PATCH", "/api/v1/tenants/nlp", {"limit": "11GiB"}, {"If-Match": '"9"'}, 412),
         ("PATCH", "/api/v1/tenants/none", {"limit": "11GiB"}, {}, 404), ("PATCH", "/api/v1/tenants/nlp", {}, {}, 400),
         ("GET", "/api/v1/snapshot?processes=1", None, {}, 200), ("GET", "/api/v1/workloads?processes=0", None, {}, 200), ("GET", "/api/v1/snapshot?processes=x", None, {}, 400),
+        ("GET", "/api/v1/snapshot?tenant=", None, {}, 200), ("GET", "/api/v1/snapshot?tenant=nlp", None, {}, 200), ("GET", "/api/v1/snapshot?tenant=none", None, {}, 404),
+        ("GET", "/api/v1/snapshot?tenant=a,b", None, {}, 400),
         *(("GET", f"{path}?filter={text}", None, {}, status) for path in ("/api/v1/snapshot", "/api/v1/workloads", "/metrics")
           for text, status in (("used%3E1MiB", 200), ("governed=no", 200), ("usd=1", 400), ("used%3E4", 400), ("idle%3Esoon", 400), ("used%3Emany", 400), ("%21", 400))),
         ("POST", "/api/v1/workloads", {"folder": str(scene.folder), "tenant": "nlp", "labels": "a=b"}, {}, 200),
@@ -152,7 +154,7 @@ class Contract(unittest.TestCase):
                        ("whatif", 0, HISTORY, "--run", "--sim=T4", "-o", "json", "--", "true")],
             "inspect": [("inspect", 0, HISTORY), ("inspect", 0, HISTORY, "--at", "1ms"), ("inspect", 0, HISTORY, "--diff", HISTORY), ("inspect", 2, "/nonexistent.rec")],
             "set": [("change", 0, "train", "--limit", "6GiB", NODE), ("set", 3, "none", "--limit", "6GiB", NODE)],
-            "fits": [("fits", 0, "1GiB", NODE), ("fits", 4, "15GiB", NODE)],
+            "fits": [("fits", 0, "1GiB", "--tenant", "nlp", NODE), ("fits", 4, "15GiB", NODE)],
             "doctor": [("doctor", None, NODE)],
             "env": [("env", 0, NODE, "--limit", "1GiB")],
             "sim": [("sim", 0, "env", NODE)],

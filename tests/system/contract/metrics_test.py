@@ -117,6 +117,8 @@ class Metrics(unittest.TestCase):
         self.assertEqual(self.value("ration_tenant_memory_bytes", tenant="nlp", gpu="0", kind="live"), 2 * GIB)
         self.assertEqual(self.value("ration_tenant_limit_bytes", tenant="nlp", gpu="0"), 5 * GIB)
         self.assertEqual(self.value("ration_tenant_headroom_bytes", tenant="nlp", gpu="0"), 3 * GIB - 64 * MIB)
+        self.assertEqual([self.value(f"ration_tenant_configured_{what}_bytes", tenant="nlp", gpu=gpu) for gpu in ("0", "1") for what in ("limit", "guarantee")], [12 * GIB, 2 * GIB] * 2)
+        self.assertNotIn(("ration_tenant_configured_limit_bytes", ("gpu", "0"), ("tenant", "vision")), self.samples)
         self.assertEqual(self.value("ration_ungoverned_memory_bytes", gpu="0"), GIB + 64 * MIB)
         self.assertEqual(self.value("ration_queue_length"), 1)
         self.assertEqual(sum(value for (name, *_), value in self.samples.items() if name == "ration_queue_bytes"), 15 * GIB)

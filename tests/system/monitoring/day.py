@@ -62,7 +62,7 @@ class Node:
         description = self.folder / "node.toml"
         description.write_text(f'device_nodes = "{self.devices}"\n{NODES[name]}')
         self.sim = f"--sim={description}"
-        (self.folder / "ration.toml").write_text('[[tenant]]\nname = "nlp"\n[[tenant]]\nname = "vision"\n[[tenant]]\nname = "lab"\n')
+        (self.folder / "ration.toml").write_text('[[tenant]]\nname = "nlp"\n[[tenant]]\nname = "vision"\n[[tenant]]\nname = "lab"\n[[tenant]]\nname = "absent"\nlimit = "12GiB"\nguarantee = "64MiB"\n')
         self.environment = environment_in(self.folder, RATION_SIM=str(description))
         self.state = self.folder / "state"
         self.state.mkdir(mode=0o700)

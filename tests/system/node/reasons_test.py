@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Why something happened, what stands in the way of it, and what is kept for whom; through the installed program."""
+import getpass
 import json
 import os
 import re
@@ -147,6 +148,25 @@ class BetweenTwoLooks(Case):
         self.assertEqual([event["workload"] for event in self.events("denied")], ["late"])
 
 
+class OwnTenant(Case):
+    configuration = f"""
+[[tenant]]
+name = "mine"
+guarantee = "6GiB"
+match.users = ["{getpass.getuser()}"]
+[[tenant]]
+name = "others"
+guarantee = "8GiB"
+"""
+
+    def test_a_size_fits_if_the_callers_tenant_is_guaranteed_it(self):
+        done = self.ration("fits", "8GiB", NODE, "-o", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({name: json.loads(done.stdout)["data"][name] for name in ("tenant", "available_bytes")}, {"tenant": "mine", "available_bytes": 8 * GIB})
+        self.assertEqual(self.ration("fits", "10GiB", NODE, "--tenant", "others").returncode, 0)
+        self.assertEqual(self.ration("fits", "11GiB", NODE, "--tenant", "others").returncode, 4)
+
+
 class Promises(Case):
     configuration = """
 [[device]]
@@ -175,6 +195,20 @@ limit = "14GiB"
         self.holding("train", "2GiB", "--limit", "4GiB", "--tenant", "nlp")
         self.row("train")
         self.assertEqual(self.get("/api/v1/devices")[0]["available_bytes"], 6 * GIB, "the tenant takes of its own")
+
+    def test_a_size_fits_for_one_tenant_and_not_for_another(self):
+        self.assertEqual(self.ration("fits", "12GiB", NODE, "--tenant", "nlp").stdout, "0\n", "what nlp is guaranteed is there for nlp")
+        self.assertIn("13.0 GiB never fits: the limit of tenant nlp is 12.0 GiB on GPU 0", self.ration("fits", "13GiB", NODE, "--tenant", "nlp").stderr)
+        self.assertEqual(self.ration("fits", "7GiB", NODE, "--tenant", "vision").returncode, 4)
+        self.assertIn("E1801", self.ration("fits", "1GiB", NODE, "--tenant", "nlpp").stderr)
+        self.holding("train", "2GiB", "--limit", "4GiB", "--tenant", "nlp")
+        self.row("train")
+        self.assertEqual(self.ration("set", "nlp", "--limit", "7GiB").returncode, 0)
+        done = self.ration("fits", "6GiB", NODE, "--tenant", "nlp")
+        self.assertIn("6.00 GiB does not fit now: tenant nlp has 4.94 GiB left of its limit of 7.00 GiB on GPU 0.", done.stderr)
+        for words in re.findall(r"ration (fits .*?)   would", done.stderr):
+            self.assertEqual(self.ration(*words.split(), NODE).returncode, 0, words)
+        self.assertIn("--wait --tenant nlp --limit 6GiB", done.stderr)
 
     def test_what_others_were_promised_counts_against_a_tenants_guarantee(self):
         self.holding("g", "1GiB", "--tenant", "vision", "--guarantee", "6GiB", "--limit", "8GiB")

@@ -25,6 +25,8 @@ TEST(Promises, OfATenantAreItsOwnOrThoseOfItsWorkloadsWhereTheyAreMore) {
   EXPECT_EQ(promises.to("nlp"), 6_GiB);
   EXPECT_EQ(promises.total(), 8_GiB);
   EXPECT_EQ(promises.unspent(), 7_GiB) << "5 GiB of its own are not held";
+  EXPECT_EQ(promises.kept_from("vision"), 7_GiB);
+  EXPECT_EQ(promises.kept_from("nlp"), 5_GiB) << "3 GiB of its first workload's guarantee are not for a second one";
   promises.add_workload("nlp", 4_GiB, 8_GiB);
   EXPECT_EQ(promises.to("nlp"), 8_GiB);
   EXPECT_EQ(promises.total(), 10_GiB);
