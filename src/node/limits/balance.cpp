@@ -28,6 +28,7 @@ struct Share {
 };
 
 struct Tenant {
+  std::string name;
   std::uint64_t limit = 0, guarantee = 0;
   std::uint64_t reserve = 0;                  ///< part of `guarantee` that its workloads cannot use
   std::uint64_t taken = 0, taken_inside = 0;  ///< sums over its workloads; `taken` includes `reserve`
@@ -93,11 +94,11 @@ class Balance {
     for (const BalanceTenant& tenant : input.tenants) {
       index[tenant.name] = tenants_.size();
       const std::uint64_t limit = tenant.limit >= kUnlimited ? kUnbounded : whole_granules(tenant.limit);
-      tenants_.push_back({limit, granules(tenant.guarantee)});
+      tenants_.push_back({tenant.name, limit, granules(tenant.guarantee)});
     }
     for (const BalanceAccount& account : input.accounts) {
       const auto known = index.try_emplace(account.tenant, tenants_.size());
-      if (known.second) tenants_.push_back({kUnbounded, 0});
+      if (known.second) tenants_.push_back({account.tenant, kUnbounded, 0});
       const std::uint64_t limit = whole_granules(account.limit);
       const std::uint64_t own = std::min(granules(account.guarantee), limit);
       shares_.push_back({&account, known.first->second, limit, own, granules(account.used), granules(account.demand), 0,
@@ -321,6 +322,11 @@ class Balance {
       const std::uint64_t unused = minus(other.guarantee, other.used);
       const bool asks = other.demand > 0 || result.reason != LimitReason::kMustShrink;
       if (&other != &share && asks && unused > most) most = unused, result.beneficiary = other.account->id;
+    }
+    if (result.reason == LimitReason::kMustShrink) return result;
+    for (const Tenant& tenant : tenants_) {
+      const bool own = &tenant == &tenants_[share.tenant];
+      if (!own && tenant.reserve > most) most = tenant.reserve, result.beneficiary = tenant.name;
     }
     return result;
   }

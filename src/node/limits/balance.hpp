@@ -74,7 +74,8 @@ struct Balanced {
   Bytes reach;      ///< value of `in_force` if this account alone demanded its whole limit
   Bytes guarantee;  ///< its own guarantee, plus its part of the tenant's
   LimitReason reason = LimitReason::kConfigured;
-  std::string beneficiary;  ///< other account with the largest unused guarantee; empty if there is none
+  /// The other account, or the other tenant, with the largest unused guarantee; empty if there is none.
+  std::string beneficiary;
   bool shrinking = false;   ///< usage exceeds `in_force`
 };
 

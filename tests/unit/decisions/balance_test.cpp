@@ -49,6 +49,17 @@ TEST(Balance, AnUnusedGuaranteeIsKeptFromAnUnlimitedNeighbour) {
   EXPECT_FALSE(all.at("b").shrinking);
 }
 
+TEST(Balance, TheGuaranteeOfATenantThatRunsNothingIsNamed) {
+  BalanceInput input{40_GiB, {account("b", kUnlimited, 0_GiB, 5_GiB)}, {{"nlp", kUnlimited, 8_GiB}}};
+  EXPECT_EQ(by_name(input).at("b").in_force, 32_GiB);
+  EXPECT_EQ(to_text(by_name(input).at("b")), "the rest is kept for nlp");
+  input.tenants.push_back({"b", kUnlimited, 2_GiB});
+  input.accounts.push_back(account("serve", 4_GiB, 4_GiB, 0_GiB));
+  EXPECT_EQ(to_text(by_name(input).at("b")), "the rest is kept for nlp") << "the largest unused guarantee";
+  input.tenants[0].guarantee = 1_GiB;
+  EXPECT_EQ(to_text(by_name(input).at("b")), "the rest is kept for serve");
+}
+
 TEST(Balance, RoomGoesToWhoWantsItByPriorityThenEvenly) {
   BalanceInput input{40_GiB,
                      {account("holder", 10_GiB, 10_GiB, 10_GiB), account("low", 40_GiB, 0_GiB, 5_GiB),
