@@ -48,9 +48,17 @@ Bytes Promises::taken() const {
 
 Bytes Promises::unspent() const {
   Bytes sum = reserved_;
-  for (const auto& [tenant, share] : tenants_)
-    sum += std::max(share.unspent_of_workloads, share.own - std::min(share.own, share.used));
+  for (const auto& [tenant, bytes] : unspent_by_tenant()) sum += bytes;
   return sum;
+}
+
+std::map<std::string, Bytes> Promises::unspent_by_tenant() const {
+  std::map<std::string, Bytes> unspent;
+  for (const auto& [tenant, share] : tenants_) {
+    const Bytes bytes = std::max(share.unspent_of_workloads, share.own - std::min(share.own, share.used));
+    if (bytes > Bytes{0}) unspent[tenant] = bytes;
+  }
+  return unspent;
 }
 
 Bytes Promises::kept_from(const std::string& tenant) const {

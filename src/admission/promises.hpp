@@ -34,6 +34,8 @@ class Promises {
   [[nodiscard]] Bytes taken() const;
   /// Returns the part of the total that its holders do not use yet.
   [[nodiscard]] Bytes unspent() const;
+  /// Returns the part of it that is promised to each tenant; tenants without such a part are missing.
+  [[nodiscard]] std::map<std::string, Bytes> unspent_by_tenant() const;
 
   /// Returns the part of the total that a new workload of the tenant cannot use: unspent(), but of the tenant's own
   /// guarantee only the part that is promised to its running workloads.

@@ -101,6 +101,7 @@ Bytes DevicePromises::guaranteed_to_claims_of(const machine::Device& device, con
 void DevicePromises::note(const Moment& moment, DeviceView& device) const {
   const admission::Promises promises = promises_on(moment, device);
   device.promised = promises.total() - device.keep_free;
+  device.kept_for = promises.unspent_by_tenant();
   device.available = device.device.room() - std::min(device.device.room(), promises.unspent());
 }
 

@@ -41,7 +41,7 @@ class DevicePromises {
   [[nodiscard]] Bytes guaranteed_to_claims_of(const machine::Device& device, const std::string& tenant) const;
   /// Returns the memory of the device that a new workload of the tenant can take now.
   [[nodiscard]] TenantRoom room_for(const Moment& moment, const DeviceView& device, const std::string& tenant) const;
-  /// Fills in `promised` and `available` of a device in the snapshot.
+  /// Fills in `promised`, `available` and `kept_for` of a device in the snapshot.
   void note(const Moment& moment, DeviceView& device) const;
   /// Checks that every promise on the device can still be kept if `more` bytes are promised to a workload of the
   /// tenant. Each tenant counts with its own guarantee or with the sum of its workloads' guarantees, whichever is

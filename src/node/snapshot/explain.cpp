@@ -300,7 +300,11 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
                 {"name", device.device.name},
                 {"total_bytes", device.device.total.count()},
                 {"used_bytes", nullptr},
+                {"kept_bytes", (device.device.room() - device.available).count()},
+                {"kept_for", json::array()},
                 {"rows", rows}};
+  for (const auto& [tenant, bytes] : device.kept_for)
+    document["kept_for"].push_back({{"tenant", tenant}, {"bytes", bytes.count()}});
   if (const auto used = device.used())
     document["used_bytes"] = used->count();
   else

@@ -112,6 +112,7 @@ struct DeviceView {
   Bytes keep_free;  ///< bytes that the configuration keeps free
   Bytes sliced;     ///< slices without a workload; an occupied slice counts as its workload's guarantee
   Bytes available;  ///< bytes free for a workload without a guarantee
+  std::map<std::string, Bytes> kept_for;  ///< unused guarantees by tenant, of the tenant or of its workloads
   std::optional<std::uint64_t> seconds_to_full;  ///< time until it is full at the present growth; absent without growth
 
   /// Returns the bytes in use; absent if the driver does not report them.
@@ -148,7 +149,7 @@ struct WorkloadStatus {
   bool driver_enforced = false;
 };
 
-/// Builds the snapshot. DevicePromises::note() fills in `promised` and `available` of the devices later.
+/// Builds the snapshot. DevicePromises::note() fills in `promised`, `available` and `kept_for` of the devices later.
 [[nodiscard]] Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>& machine,
                                       const std::unordered_map<std::string, WorkloadStatus>& known,
                                       std::uint64_t now_ns);

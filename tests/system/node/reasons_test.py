@@ -187,6 +187,7 @@ limit = "14GiB"
         self.assertEqual((device["promised_bytes"], device["keep_free_bytes"], device["available_bytes"]), (9 * GIB, GIB, 6 * GIB), "16 without 1 kept free, 3 sliced, 6 of nlp")
         self.assertEqual(self.ration("fits", "6GiB", NODE).returncode, 0)
         self.assertEqual(self.ration("fits", "7GiB", NODE).returncode, 4)
+        self.assertIn("16.0 GiB free, 10.0 GiB of it kept: nlp 6.00 GiB, slices and keep_free 4.00 GiB", self.ration("explain", "--gpu", "0", NODE).stdout)
         self.assertIn("E1304", self.ration("run", NODE, "--tenant", "vision", "--guarantee", "7GiB", "--", "true").stderr)
         self.assertEqual(self.ration("run", NODE, "--tenant", "vision", "--limit", "14GiB", "--guarantee", "6GiB", "--", "true").returncode, 0)
         self.assertEqual(self.ration("run", NODE, "--tenant", "vision", "--slice", "0.1", "--", "true").returncode, 0, "a slice is its own room")
