@@ -58,7 +58,12 @@ std::string in_words(const CLI::ParseError& error, const CLI::App& verb) {
   }
   const auto value = what.find(": "), list = what.find(" not in {");
   if (value == std::string::npos || list == std::string::npos || list < value) return what;
-  return fmt::format("'{}' is not a valid {}.", what.substr(value + 2, list - value - 2), taken(verb, option));
+  const std::string typed = what.substr(value + 2, list - value - 2);
+  const std::size_t first = what.find('{', list) + 1;
+  std::vector<std::string> choices;
+  for (const std::string_view choice : split(std::string_view(what).substr(first, what.rfind('}') - first), ','))
+    choices.emplace_back(choice);
+  return fmt::format("'{}' is not a valid {}.{}", typed, taken(verb, option), suggestion(typed, choices));
 }
 
 /// Returns the command with the word that was typed after the verb, if there is one, in the place of NAME.

@@ -47,6 +47,16 @@ std::vector<std::string> groups_of(std::uint32_t user) {
   return names;
 }
 
+bool is_user(const std::string& name) {
+  const std::lock_guard guard(alone);
+  return ::getpwnam(name.c_str()) != nullptr;
+}
+
+bool is_group(const std::string& name) {
+  const std::lock_guard guard(alone);
+  return ::getgrnam(name.c_str()) != nullptr;
+}
+
 bool is_operator(std::uint32_t user) {
   if (user == 0 || user == ::getuid()) return true;
   const auto groups = groups_of(user);

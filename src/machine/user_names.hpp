@@ -16,6 +16,10 @@ namespace ration::machine {
 /// Returns the names of the user's groups; empty if the user is unknown.
 [[nodiscard]] std::vector<std::string> groups_of(std::uint32_t user);
 
+/// Returns true if this machine has a user, or a group, of that name.
+[[nodiscard]] bool is_user(const std::string& name);
+[[nodiscard]] bool is_group(const std::string& name);
+
 /// Returns true for root, for the daemon's own user, and for members of the group `ration`.
 [[nodiscard]] bool is_operator(std::uint32_t user);
 /// The beginning of a fix that only operators may type.

@@ -397,7 +397,8 @@ const std::vector<VerbText>& verb_texts() {
        "init [FILE] | validate [FILE] | print | path | reload [OPTIONS]",
        "init writes a file that explains every key and sets none. print shows each value in use, with the file and "
        "line that set the value. validate lists every mistake with line and column, and exits with 2 if there is a "
-       "mistake; with FILE, validate checks only that file. path lists the files that are read. reload makes the "
+       "mistake; it also names users, groups and files that this machine does not have, and tenants that get no "
+       "workload; with FILE, validate checks only that file. path lists the files that are read. reload makes the "
        "daemon read these files again and shows what changed; if a file has a mistake, the daemon rejects the whole "
        "file and the old values stay.",
        {{"ration config init", "write a file for this user; as root, for the machine"},

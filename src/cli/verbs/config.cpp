@@ -3,17 +3,21 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "admission/configured_promises.hpp"
+#include "base/command.hpp"
 #include "base/file.hpp"
 #include "cli/session/node_client.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "config/configuration.hpp"
+#include "config/doubts.hpp"
 #include "config/printer.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::cli {
 namespace {
@@ -95,6 +99,28 @@ Result<int> print(const Session& session) {
   return 0;
 }
 
+nlohmann::json to_json(const std::vector<FileProblem>& problems) {
+  auto rows = nlohmann::json::array();
+  for (const FileProblem& problem : problems)
+    rows.push_back({{"file", problem.file},
+                    {"line", problem.place.line},
+                    {"column", problem.place.column},
+                    {"message", problem.what},
+                    {"fix", problem.fix}});
+  return rows;
+}
+
+/// Returns what is valid but probably not meant so, on this machine.
+std::vector<FileProblem> notes_on(const config::Configuration& configuration) {
+  const auto is_file = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0 || errno != ENOENT; };
+  return config::doubts(configuration, {machine::is_user, machine::is_group, is_file});
+}
+
+bool has_guarantees(const config::Configuration& configuration) {
+  return std::any_of(configuration.tenants.begin(), configuration.tenants.end(),
+                     [](const config::Tenant& tenant) { return tenant.guarantee.value.is_set(); });
+}
+
 Result<int> validate(const Session& session, const ConfigOptions& options) {
   std::vector<ConfigurationFile> files = config::configuration_files();
   if (!options.file.empty()) files = {{options.file, true}};
@@ -105,17 +131,12 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
   if (!layers) return tl::unexpected(layers.error());
   config::Reading parsed = config::parse_configuration(*layers);
   std::vector<FileProblem>& problems = parsed.problems;
-  if (const auto machine = session.machine(); machine && problems.empty())
-    problems = admission::broken_promises(parsed.configuration, machine->devices);
-  auto listed = nlohmann::json::array(), read = nlohmann::json::array();
-  for (const FileProblem& problem : problems) {
-    listed.push_back({{"file", problem.file},
-                      {"line", problem.place.line},
-                      {"column", problem.place.column},
-                      {"message", problem.what},
-                      {"fix", problem.fix}});
+  const auto machine = session.machine();
+  if (machine && problems.empty()) problems = admission::broken_promises(parsed.configuration, machine->devices);
+  const std::vector<FileProblem> notes = problems.empty() ? notes_on(parsed.configuration) : std::vector<FileProblem>{};
+  auto read = nlohmann::json::array();
+  for (const FileProblem& problem : problems)
     session.print_finding("E1601", place_text(problem) + ": " + problem.what, problem.fix);
-  }
   for (const Layer& layer : *layers) {
     read.push_back(layer.name);
     if (problems.empty() && session.format() != Format::kJson) fmt::print("{}: good\n", session.shown(layer.name));
@@ -123,7 +144,18 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
   if (layers->empty() && session.format() != Format::kJson)
     fmt::print("no configuration file: all values are defaults\n");
   if (session.format() == Format::kJson)
-    session.print_json("config", {{"action", "validate"}, {"files", read}, {"problems", listed}});
+    session.print_json("config", {{"action", "validate"},
+                                  {"files", read},
+                                  {"problems", to_json(problems)},
+                                  {"notes", to_json(notes)}});
+  else
+    for (const FileProblem& note : notes)
+      fmt::print("note: {}\n      {}\n", session.shown(place_text(note) + ": " + note.what), session.shown(note.fix));
+  if (const bool promises = has_guarantees(parsed.configuration); promises && !machine && problems.empty() &&
+                                                                  session.format() != Format::kJson)
+    fmt::print("note: no GPU is found, so the sum of the guarantees is not checked\n"
+               "      {}   checks it for two GPUs of that model\n",
+               command({"config", "validate", options.file, "--sim=T4*2"}));
   return problems.empty() ? 0 : 2;
 }
 

@@ -426,6 +426,25 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(self.ration("split", NODE, "0", "--into", into).returncode, 0)
             self.assertEqual(len(self.document("split", "split", NODE, "-o", "json")["data"]), into)
 
+    def test_config_validate_notes_what_can_have_no_effect(self):
+        config = self.folder / "ration.toml"
+        config.write_text('[daemon]\ntoken_file = "/nonexistent/token"\n[[tenant]]\nname = "all"\nmatch.users = ["*"]\n'
+                          '[[tenant]]\nname = "nlp"\nguarantee = "1GiB"\nmatch.groups = ["no-such-group", "root", "ml-*"]\n')
+        done = self.ration("config", "validate", config, NODE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.splitlines(), [
+            f"{config}: good",
+            f"note: {config}:9:1: this machine has no group 'no-such-group'", "      getent group   lists the groups of this machine",
+            f"note: {config}:9:1: tenant nlp gets no workload by its match: the match at {config}:5 comes first and fits every user",
+            "      Write it before the match that fits every user.",
+            f"note: {config}:2:1: there is no file /nonexistent/token, and rationd does not start without it",
+            "      umask 077; head -c 32 /dev/urandom | base64 > /nonexistent/token"])
+        notes = self.document("config", "config", "validate", config, NODE, "-o", "json")["data"]["notes"]
+        self.assertEqual([note["line"] for note in notes], [9, 9, 2])
+        config.write_text('[[tenant]]\nname = "nlp"\nguarantee = "1GiB"\nmatch.groups = ["root"]\n[[tenant]]\nname = "all"\nmatch.users = ["*"]\n')
+        self.assertEqual(self.ration("config", "validate", config, NODE).stdout, f"{config}: good\n")
+        self.assertIn("Did you mean 'validate'?", self.refused(2, "E1001", "config", "valdate"))
+
     def test_a_configuration_that_a_device_cannot_keep_names_the_key(self):
         file = self.folder / "new.toml"
         for key, value, larger in (("keep_free", '"17GiB"', 0), ("slices", '["100GiB"]', 2), ("slices", '["0GiB"]', 2), ("slices", '["12GiB", "8GiB"]', 0)):
