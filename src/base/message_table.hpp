@@ -223,6 +223,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"unknown.device_gone", "the device is not on this node any more"},
     {"unknown.not_recorded", "no daemon recorded it"},
     {"unknown.no_limit", "no limit is set for this tenant"},
+    {"unknown.lease_name", "the client gave no name"},
     {"unknown.no_tenant", "the configuration does not name this tenant"},
     {"unknown.unnamed_schedule", "schedules of the configuration have no name"},
     {"unknown.few_runs", "{count} runs are recorded, {needed} are needed"},
@@ -256,8 +257,12 @@ inline constexpr MessageRow kMessageTable[] = {
     {"source.at", "{source}: {place}"},
 
     // The queue.
-    {"lease.waits", "{lease} of {tenant} waits for {requested_bytes}: {reason}"},
-    {"lease.granted", "{lease} of {tenant} may start on GPU {gpus}[, {passed}]"},
+    {"lease.waits", "{lease} of {tenant}[ ({name})] waits for {requested_bytes}: {reason}"},
+    {"lease.granted", "{lease} of {tenant}[ ({name})] may start on GPU {gpus}[, {passed}]"},
+    {"lease.left", "{lease} of {tenant}[ ({name})] left the queue after {waited_seconds}, without a GPU: {reason}"},
+    {"lease.left_ended", "its command ended"},
+    {"lease.left_late", "it was to wait no longer"},
+    {"lease.left_removed", "removed by {by}"},
     {"lease.its_turn", "its turn"},
     {"lease.passed_in_time", "ahead of {lease}, which cannot start before this run ends"},
     {"lease.passed_beside", "ahead of {lease}; there is room for both"},

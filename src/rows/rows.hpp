@@ -56,9 +56,9 @@ struct TenantAccount {
 };
 
 struct Waiting {
-  std::string lease, tenant, gpu, reason;
+  std::string lease, tenant, name, user, gpu, reason;
   std::optional<Bytes> bytes;
-  std::optional<std::uint64_t> position, of;
+  std::optional<std::uint64_t> position, of, waited_seconds;
 };
 
 struct Event {

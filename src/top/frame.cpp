@@ -53,7 +53,10 @@ std::string filter_line(const View& view) {
 }
 
 std::string waiting_line(const View& view, const Waiting& waiting) {
-  return fmt::format("waits {} {} {} on GPU {}  place {} of {}  {}", waiting.lease, waiting.tenant,
+  const std::string since =
+      waiting.waited_seconds ? " " + format_duration(*waiting.waited_seconds * 1'000'000'000) : "";
+  return fmt::format("waiting{}: {} {}{} ({}) {} on GPU {}  place {} of {}  {}", since, waiting.lease, waiting.tenant,
+                     waiting.name.empty() ? "" : "/" + waiting.name, waiting.user,
                      short_size(waiting.bytes, view.units), waiting.gpu, waiting.position.value_or(0),
                      waiting.of.value_or(0), waiting.reason);
 }

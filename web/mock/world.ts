@@ -98,8 +98,8 @@ export class World {
       denials: 0, lastDenial: null, changes: 0, startedAgo: 8040 + index * 811,
     }));
     this.queue = [
-      { lease: "q-5", state: "waiting", tenant: "nlp", user: "alice", command: "python big.py --shards 4", bytes: 20 * gib, gpu: "auto", priority: 0, position: 1, of: 2, ...put("reason", noRoom), since: this.iso(-340), estimate_seconds: 660 },
-      { lease: "q-6", state: "waiting", tenant: "batch", user: "dana", command: "python sweep.py --trial 3", bytes: 4 * gib, gpu: "0", priority: 0, position: 2, of: 2, ...put("reason", behind), since: this.iso(-75), estimate_seconds: null, ...put("estimate_seconds_na", say("lease.few_waits", { count: 2, needed: 3 })) },
+      { lease: "q-5", state: "waiting", tenant: "nlp", user: "alice", name: "big", command: "python big.py --shards 4", bytes: 20 * gib, gpu: "auto", priority: 0, position: 1, of: 2, waited_seconds: 340, ...put("reason", noRoom), since: this.iso(-340), estimate_seconds: 660 },
+      { lease: "q-6", state: "waiting", tenant: "batch", user: "dana", name: "sweep", command: "python sweep.py --trial 3", bytes: 4 * gib, gpu: "0", priority: 0, position: 2, of: 2, waited_seconds: 75, ...put("reason", behind), since: this.iso(-75), estimate_seconds: null, ...put("estimate_seconds_na", say("lease.few_waits", { count: 2, needed: 3 })) },
     ];
     this.past();
   }

@@ -29,7 +29,7 @@ volatile std::sig_atomic_t interrupted = 0;
 
 // Types of events that get a line. A start gets none, since a moment announces the start.
 constexpr const char* kShownTypes =
-    "denied,waited,resized,rebalanced,suspended,resumed,trimmed,queued,granted,violation,alert,ended";
+    "denied,waited,resized,rebalanced,suspended,resumed,trimmed,queued,granted,dequeued,violation,alert,ended";
 constexpr auto kBeat = 50ms;
 constexpr auto kTriedAgain = 200ms;
 constexpr auto kQuiet = 8s;  // shortest time between two lines of the same type and workload

@@ -152,17 +152,28 @@ void add_ungoverned(const Session& session, Table& table, const json& row) {
              "-", "-", session.painted("UNGOVERNED", 33), where});
 }
 
+/// Returns `nlp/train`, or the tenant alone if the lease has no name (of a daemon before 1.0).
+std::string lease_name(const json& lease) {
+  const std::string tenant = lease.at("tenant");
+  const auto name = lease.find("name");
+  return name == lease.end() || !name->is_string() ? tenant : tenant + "/" + name->get<std::string>();
+}
+
 void print_queue(const Session& session, const json& queue) {
   if (queue.empty()) return;
   Table table({{"WAITS", "lease"},
-               {"TENANT", "tenant"},
+               {"WORKLOAD", "workload"},
+               {"USER", "user"},
                {"FOR", "bytes", true},
+               {"WAITED", "waited_seconds", true},
                {"GPU", "gpu"},
                {"PLACE", "position"},
                {"", "reason"}});
   for (const json& lease : queue) {
-    table.add({lease.at("lease").get<std::string>(), lease.at("tenant").get<std::string>(),
-               session.size(bytes_of(lease, "bytes")), lease.at("gpu").get<std::string>(),
+    table.add({lease.at("lease").get<std::string>(), lease_name(lease), lease.at("user").get<std::string>(),
+               session.size(bytes_of(lease, "bytes")),
+               format_duration(lease.value("waited_seconds", std::uint64_t{0}) * 1'000'000'000),
+               lease.at("gpu").get<std::string>(),
                fmt::format("{} of {}", lease.value("position", 0), lease.value("of", 0)), lease.value("reason", "")});
   }
   fmt::print("\n");

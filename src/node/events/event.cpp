@@ -14,19 +14,20 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<EventType, const char*>, 24> kNames{{
-    {EventType::kAlert, "alert"},         {EventType::kConfig, "config"},
-    {EventType::kDaemon, "daemon"},       {EventType::kDenied, "denied"},
-    {EventType::kEnded, "ended"},         {EventType::kGap, "gap"},
-    {EventType::kGranted, "granted"},     {EventType::kGuardLost, "guard_lost"},
-    {EventType::kIdle, "idle"},           {EventType::kOrphaned, "orphaned"},
-    {EventType::kQueued, "queued"},       {EventType::kRebalanced, "rebalanced"},
-    {EventType::kResized, "resized"},     {EventType::kResumed, "resumed"},
-    {EventType::kResuming, "resuming"},   {EventType::kShrinking, "shrinking"},
-    {EventType::kStarted, "started"},     {EventType::kSuspendFailed, "suspend_failed"},
-    {EventType::kSuspended, "suspended"}, {EventType::kSuspending, "suspending"},
-    {EventType::kTrimmed, "trimmed"},     {EventType::kUngoverned, "ungoverned"},
-    {EventType::kViolation, "violation"}, {EventType::kWaited, "waited"},
+constexpr std::array<std::pair<EventType, const char*>, 25> kNames{{
+    {EventType::kAlert, "alert"},                  {EventType::kConfig, "config"},
+    {EventType::kDaemon, "daemon"},                {EventType::kDenied, "denied"},
+    {EventType::kDequeued, "dequeued"},            {EventType::kEnded, "ended"},
+    {EventType::kGap, "gap"},                      {EventType::kGranted, "granted"},
+    {EventType::kGuardLost, "guard_lost"},         {EventType::kIdle, "idle"},
+    {EventType::kOrphaned, "orphaned"},            {EventType::kQueued, "queued"},
+    {EventType::kRebalanced, "rebalanced"},        {EventType::kResized, "resized"},
+    {EventType::kResumed, "resumed"},              {EventType::kResuming, "resuming"},
+    {EventType::kShrinking, "shrinking"},          {EventType::kStarted, "started"},
+    {EventType::kSuspendFailed, "suspend_failed"}, {EventType::kSuspended, "suspended"},
+    {EventType::kSuspending, "suspending"},        {EventType::kTrimmed, "trimmed"},
+    {EventType::kUngoverned, "ungoverned"},        {EventType::kViolation, "violation"},
+    {EventType::kWaited, "waited"},
 }};
 
 constexpr bool in_order() {

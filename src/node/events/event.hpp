@@ -19,6 +19,7 @@ enum class EventType {
   kConfig,
   kDaemon,
   kDenied,
+  kDequeued,
   kEnded,
   kGap,
   kGranted,

@@ -437,24 +437,40 @@ Event driver_limits_event(const Message& problem) {
   return event_of(EventType::kGuardLost, say<"driver.no_limits">("reason"_is(problem)));
 }
 
-Event queued_event(const EventSubject& subject, const std::string& lease, Bytes bytes, const Message& reason) {
-  Event event = event_of(subject, EventType::kQueued,
-                         say<"lease.waits">("lease"_is(lease), "tenant"_is(subject.tenant), "requested_bytes"_is(bytes),
-                                            "reason"_is(reason)));
-  event.bytes = number(bytes);
-  event.lease = lease;
+namespace {
+
+Event lease_event(const EventSubject& subject, EventType type, const QueuedFacts& lease, Message text) {
+  Event event = event_of(subject, type, std::move(text));
+  event.bytes = number(lease.bytes);
+  event.lease = lease.lease;
   return event;
 }
 
-Event granted_event(const EventSubject& subject, const std::string& lease, Bytes bytes, const std::vector<int>& gpus,
+}  // namespace
+
+Event queued_event(const EventSubject& subject, const QueuedFacts& lease, const Message& reason) {
+  return lease_event(subject, EventType::kQueued, lease,
+                     say<"lease.waits">("lease"_is(lease.lease), "tenant"_is(subject.tenant),
+                                        "name"_is(only_if(!lease.name.empty(), lease.name)),
+                                        "requested_bytes"_is(lease.bytes), "reason"_is(reason)));
+}
+
+Event granted_event(const EventSubject& subject, const QueuedFacts& lease, const std::vector<int>& gpus,
                     const Message& passed) {
-  Event event = event_of(subject, EventType::kGranted,
-                         say<"lease.granted">("lease"_is(lease), "tenant"_is(subject.tenant), "gpus"_is(gpus),
-                                              "passed"_is(only_if(!passed.empty(), passed))));
-  event.bytes = number(bytes);
+  Event event = lease_event(subject, EventType::kGranted, lease,
+                            say<"lease.granted">("lease"_is(lease.lease), "tenant"_is(subject.tenant),
+                                                 "name"_is(only_if(!lease.name.empty(), lease.name)), "gpus"_is(gpus),
+                                                 "passed"_is(only_if(!passed.empty(), passed))));
   if (!gpus.empty()) event.gpu = gpus.front();
-  event.lease = lease;
   return event;
+}
+
+Event dequeued_event(const EventSubject& subject, const QueuedFacts& lease, std::uint64_t waited_ns,
+                     const Message& reason) {
+  return lease_event(subject, EventType::kDequeued, lease,
+                     say<"lease.left">("lease"_is(lease.lease), "tenant"_is(subject.tenant),
+                                       "name"_is(only_if(!lease.name.empty(), lease.name)),
+                                       "waited_seconds"_is(nanoseconds(waited_ns)), "reason"_is(reason)));
 }
 
 Event config_event(Message text) { return event_of(EventType::kConfig, std::move(text)); }

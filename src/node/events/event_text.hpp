@@ -145,11 +145,18 @@ enum class OwnedNumber : std::uint8_t { kLimit, kGuarantee, kHostLimit };
 [[nodiscard]] Event driver_limits_event(const Message& problem);
 
 // The queue.
-[[nodiscard]] Event queued_event(const EventSubject& subject, const std::string& lease, Bytes bytes,
-                                 const Message& reason);
+struct QueuedFacts {
+  std::string lease;
+  std::string name;  ///< name of the future workload; empty if unknown
+  Bytes bytes;       ///< bytes that it waits for on each GPU
+};
+[[nodiscard]] Event queued_event(const EventSubject& subject, const QueuedFacts& lease, const Message& reason);
+/// Reports that a lease left the queue without a grant.
+[[nodiscard]] Event dequeued_event(const EventSubject& subject, const QueuedFacts& lease, std::uint64_t waited_ns,
+                                   const Message& reason);
 /// Reports a grant. `passed` names the lease that the granted one overtook; empty if there is none.
-[[nodiscard]] Event granted_event(const EventSubject& subject, const std::string& lease, Bytes bytes,
-                                  const std::vector<int>& gpus, const Message& passed);
+[[nodiscard]] Event granted_event(const EventSubject& subject, const QueuedFacts& lease, const std::vector<int>& gpus,
+                                  const Message& passed);
 
 // The configuration.
 [[nodiscard]] Event config_event(Message text);  ///< `text` is a complete sentence

@@ -13,7 +13,6 @@
 #include "base/say.hpp"
 #include "base/strings.hpp"
 #include "base/time.hpp"
-#include "node/events/event_text.hpp"
 #include "node/state/whole_number.hpp"
 
 namespace ration::node {
@@ -79,7 +78,13 @@ LeaseSubmission submission_from(const json& row) {
   return submission;
 }
 
+EventSubject subject_of(const LeaseSubmission& submission) { return {"", submission.tenant, submission.user, {}}; }
+
 }  // namespace
+
+QueuedFacts facts_of(const std::string& id, const LeaseSubmission& submission) {
+  return {id, submission.name, submission.bytes};
+}
 
 Leases::Entry Leases::entry_from(const json& row) {
   Entry entry{submission_from(row),
@@ -312,6 +317,7 @@ void Leases::requeue(const std::string& path, const Message& reason, const Snaps
     entry.submission.user = account.user;
     entry.submission.owner = account.owner;
     entry.submission.command = account.command;
+    entry.submission.name = account.workload;
     entry.submission.waiter = account.creator;
     entry.workload = path;
     entry.for_resume = true;
@@ -373,6 +379,9 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
       ++each;
       continue;
     }
+    if (!entry.for_resume && !entry.granted && !entry.over && entry.workload.empty())
+      events.push_back(dequeued_event(subject_of(entry.submission), facts_of(id, entry.submission),
+                                      now_ns - std::min(now_ns, entry.submitted_ns), say<"lease.left_ended">()));
     remove_from_queue(id);
     each = entries_.erase(each);
   }
@@ -405,11 +414,15 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
     }
     // A restored request may have a later time, by the clock of the previous daemon.
     waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
-    events.push_back(granted_event({"", entry.submission.tenant, entry.submission.user, {}}, lease.request.id,
-                                   entry.submission.bytes, lease.gpus,
-                                   lease.backfill ? to_text(*lease.backfill) : Message()));
+    events.push_back(granted_event(subject_of(entry.submission), facts_of(lease.request.id, entry.submission),
+                                   lease.gpus, lease.backfill ? to_text(*lease.backfill) : Message()));
   }
-  for (const LeaseRequest& request : result.expired) entries_.at(request.id).over = true;
+  for (const LeaseRequest& request : result.expired) {
+    Entry& entry = entries_.at(request.id);
+    entry.over = true;
+    events.push_back(dequeued_event(subject_of(entry.submission), facts_of(request.id, entry.submission),
+                                    now_ns - std::min(now_ns, entry.submitted_ns), say<"lease.left_late">()));
+  }
   for (const Lease& lease : result.lapsed) entries_.at(lease.request.id).over = true;
   save();
   return events;

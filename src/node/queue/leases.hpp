@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/process.hpp"
-#include "node/events/event.hpp"
+#include "node/events/event_text.hpp"
 #include "node/promises/promises.hpp"
 #include "node/queue/queue.hpp"
 #include "node/queue/wait_histogram.hpp"
@@ -67,6 +67,9 @@ struct CancelledLease {
   std::string id, by;
   std::uint32_t owner = 0;
 };
+
+/// Returns what events tell of a lease.
+[[nodiscard]] QueuedFacts facts_of(const std::string& id, const LeaseSubmission& submission);
 
 class Leases {
  public:

@@ -52,11 +52,13 @@ json lease_json(const LeaseView& lease, const Viewer& viewer) {
   json row{{"lease", lease.id},
            {"tenant", lease.submission.tenant},
            {"user", lease.submission.user},
+           {"name", lease.submission.name.empty() ? json(nullptr) : json(lease.submission.name)},
            {"bytes", lease.submission.bytes.count()},
            {"gpu", lease.submission.gpu.empty() ? "auto" : lease.submission.gpu},
            {"priority", lease.submission.priority},
            {"since", utc(lease.submitted_ns)},
            {"state", word_for(lease.state)}};
+  if (lease.submission.name.empty()) put_message(row, "name_na", fixed<"unknown.lease_name">());
   const bool sees = viewer.may_see(lease.submission.owner);
   row["command"] = sees ? json(lease.submission.command) : json(nullptr);
   if (!sees) put_message(row, "command_na", kNotYours);
@@ -66,6 +68,8 @@ json lease_json(const LeaseView& lease, const Viewer& viewer) {
   if (lease.state != LeaseState::kWaiting) return row;
   row["position"] = lease.position;
   row["of"] = lease.of;
+  const std::uint64_t now_ns = unix_time_ns();
+  row["waited_seconds"] = (now_ns - std::min(now_ns, lease.submitted_ns)) / kSecond;
   if (lease.estimate->median_ns) {
     row["estimate_seconds"] = *lease.estimate->median_ns / kSecond;
     row["estimate_of"] = lease.estimate->count;
@@ -179,7 +183,7 @@ Result<LeaseView> submit(RouteHost& host, const Moment& moment, Leases& leases, 
   if (!lease)  // the lease was restored, but the devices were not queried yet
     return fail("E1522", "the devices cannot be queried yet.", "Retry in a second.", 1);
   if (lease->state == LeaseState::kWaiting && !known)
-    host.record({queued_event({"", submission.tenant, submission.user, {}}, id, submission.bytes,
+    host.record({queued_event({"", submission.tenant, submission.user, {}}, facts_of(id, submission),
                               lease->reason.empty() ? say<"lease.its_turn">() : lease->reason)});
   return *lease;
 }
@@ -210,13 +214,20 @@ void add_lease_routes(const AddRoute& add, RouteHost& host, const Moment& moment
     return http::problem({"E1526", fmt::format("there is no lease {}.", id), "ration ps", 3});
   });
 
-  add("DELETE", "/api/v1/leases/{id}", [&leases](const Request& request) {
+  add("DELETE", "/api/v1/leases/{id}", [&host, &leases](const Request& request) {
     const Viewer viewer = viewer_of(request.peer);
     const std::string& id = request.captures.at("id");
     const std::string by = caller_of(request).name;
+    const auto lease = leases.view(id);
     const bool known =
         viewer.is_operator ? leases.cancel(id, std::nullopt, by) : viewer.user && leases.cancel(id, viewer.user, by);
     if (!known) return http::problem({"E1526", fmt::format("you have no lease {}.", id), "ration ps", 3});
+    if (lease && lease->state == LeaseState::kWaiting) {
+      const std::uint64_t now_ns = unix_time_ns();
+      host.record({dequeued_event({"", lease->submission.tenant, lease->submission.user, {}},
+                                  facts_of(id, lease->submission), now_ns - std::min(now_ns, lease->submitted_ns),
+                                  say<"lease.left_removed">("by"_is(by)))});
+    }
     Response response;
     response.status = 204;
     response.content_type.clear();

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The daemon on a simulated GPU: real workloads, real kills, other users, hostile books, all through the installed program."""
+import getpass
 import http.client
 import json
 import os
@@ -539,10 +540,17 @@ class Waiting(Case):
         self.assertIn("waiting for 8.00 GiB", waiter.stderr.readline())
         self.assertIn("root/holder" if os.getuid() == 0 else "/holder", waiter.stderr.readline())
         queue = self.get("/api/v1/snapshot")["queue"]
-        self.assertEqual((queue[0]["position"], queue[0]["bytes"]), (1, 8 * GIB))
+        self.assertEqual((queue[0]["position"], queue[0]["bytes"], queue[0]["name"]), (1, 8 * GIB, "big"))
+        user = getpass.getuser()
+        self.assertRegex(self.ration("ps").stdout, rf"(?m)^WAITS +WORKLOAD +USER +FOR +WAITED .*\n{queue[0]['lease']} +{user}/big +{user} +8\.00 GiB +\S+ ")
+        self.assertRegex(self.ration("top", "--once").stdout, rf"waiting \S+: {queue[0]['lease']} {user}/big \({user}\) 8")
+        for name in ("big", f"{user}/big"):
+            self.assertIn(f"WAITING   {queue[0]['lease']}  {user}/big  8.00 GiB\nbecause ", self.ration("why", name).stdout)
+        self.assertIn("E1413", self.ration("why", "nobody/big").stderr)
         holder.terminate()
         holder.communicate()
         self.assertIn("holding", waiter.stdout.readline())
+        self.assertEqual(self.events("dequeued"), [])
         self.assertEqual(self.row("big")["guarantee_bytes"], 8 * GIB)
         self.assertEqual(self.get("/api/v1/leases"), [])
 
@@ -603,12 +611,25 @@ class Waiting(Case):
         waiter.kill()
         waiter.communicate()
         self.until(lambda: self.get("/api/v1/leases") == [], "an empty queue")
+        (left,) = self.events("dequeued")
+        self.assertRegex(left["text"], r"^q-1 of \S+ \(true\) left the queue after .*, without a GPU: its command ended$")
+        self.assertRegex(self.ration("why", left["id"]).stdout, r"(?m)^before .* queued: q-1 ")
+
+    def test_who_gives_up_leaves_the_queue(self):
+        self.holding("holder", "10GiB", "--limit", "12GiB")
+        waiter = self.waiting("--limit", "8GiB", "--name", "big", "--", "true")
+        waiter.stderr.readline()
+        waiter.send_signal(signal.SIGINT)
+        waiter.communicate()
+        (left,) = self.until(lambda: self.events("dequeued"), "an event")
+        self.assertRegex(left["text"], r" \(big\) left the queue after .*, without a GPU: (removed by|its command ended)")
 
     def test_a_time_to_wait_ends(self):
         self.holding("holder", "10GiB", "--limit", "12GiB")
         waiter = self.waiting("200ms", "--limit", "8GiB", "--", "true")
         self.assertIn("E1309", waiter.communicate()[1])
         self.assertEqual(waiter.returncode, 124)
+        self.assertEqual(len(self.events("dequeued")), 1)
 
     def test_more_than_the_card_is_refused_at_once(self):
         done = self.ration("run", NODE, "--wait", "--limit", "64GiB", "--", "true")

@@ -192,9 +192,9 @@ class Causes : public ::testing::Test {
 };
 
 TEST_F(Causes, OfAGrantTheQueueingOfTheSameLeaseWhateverItSays) {
-  Event first = queued_event({"", "nlp", "ann", {}}, "q-1", 4_GiB, "its turn"),
-        second = queued_event({"", "nlp", "ann", {}}, "q-2", 4_GiB, "its turn"),
-        granted = granted_event({"", "nlp", "ann", {}}, "q-1", 4_GiB, {0}, "");
+  Event first = queued_event({"", "nlp", "ann", {}}, {"q-1", "train", 4_GiB}, "its turn"),
+        second = queued_event({"", "nlp", "ann", {}}, {"q-2", "train", 4_GiB}, "its turn"),
+        granted = granted_event({"", "nlp", "ann", {}}, {"q-1", "train", 4_GiB}, {0}, "");
   second.text = first.text;
   first.text = "somebody waits";
   EXPECT_EQ(causes({first, second, granted}), std::vector<std::string>{"somebody waits"});

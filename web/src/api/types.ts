@@ -158,6 +158,9 @@ export interface Lease {
   state: "waiting" | "granted" | "running" | "suspended" | "over";
   tenant: string;
   user: string;
+  /** Of the future workload. */
+  name: string | null;
+  name_na?: string;
   command: string | null;
   command_na?: string;
   bytes: number;
@@ -165,6 +168,7 @@ export interface Lease {
   priority: number;
   position?: number;
   of?: number;
+  waited_seconds?: number;
   reason?: string;
   since: string;
   estimate_seconds?: number | null;
@@ -186,7 +190,7 @@ export interface Snapshot {
 
 export const eventTypes = [
   "started", "ended", "denied", "waited", "resized", "trimmed", "suspending", "suspended", "suspend_failed", "resuming", "resumed",
-  "idle", "rebalanced", "shrinking", "ungoverned", "violation", "orphaned", "guard_lost", "queued", "granted", "alert", "config",
+  "idle", "rebalanced", "shrinking", "ungoverned", "violation", "orphaned", "guard_lost", "queued", "granted", "dequeued", "alert", "config",
   "daemon", "gap",
 ] as const;
 export type EventType = (typeof eventTypes)[number];

@@ -36,6 +36,7 @@ export function Queue({ view }: { view: View }) {
     { id: "position", head: "#", numeric: true, value: (lease) => lease.position, cell: (lease) => (lease.position === undefined ? "" : <span>{lease.position}<span class="faint">/{lease.of}</span></span>) },
     { id: "lease", head: t("queue.lease"), header: true, value: (lease) => lease.lease, from: "medium" },
     { id: "tenant", head: t("column.tenant"), value: (lease) => lease.tenant, cell: (lease) => <span class="workload"><Swatch tenant={lease.tenant} /><span>{lease.tenant}{lease.user && <span class="faint">/{lease.user}</span>}</span></span> },
+    { id: "name", head: t("column.workload"), value: (lease) => lease.name, cell: (lease) => (lease.name === null ? <NotKnown reason={saidIn(lease, "name_na")} /> : lease.name), from: "medium" },
     { id: "command", head: t("column.command"), value: (lease) => lease.command, cell: (lease) => (lease.command === null ? <NotKnown reason={saidIn(lease, "command_na")} /> : <code class="command-cell" title={lease.command}>{shortCommand(lease.command, commands, 100)}</code>), from: "medium" },
     { id: "bytes", head: t("queue.wants"), numeric: true, value: (lease) => lease.bytes, cell: (lease) => <Amount bytes={lease.bytes} /> },
     { id: "gpu", head: "GPU", value: (lease) => lease.gpu },
@@ -46,7 +47,7 @@ export function Queue({ view }: { view: View }) {
     ...(operator ? [{ id: "remove", head: "", value: () => null, cell: (lease: Lease) => <Remove lease={lease} /> }] : []),
   ];
   return (
-    <Panel id="queue" title={<>{t("page.queue")} <span class="count">{queue.length}</span></>} tools={<TableCopy name={t("page.queue")} columns={columns} rows={queue} cli="ration events --type queued,granted" />}>
+    <Panel id="queue" title={<>{t("page.queue")} <span class="count">{queue.length}</span></>} tools={<TableCopy name={t("page.queue")} columns={columns} rows={queue} cli="ration events --type queued,granted,dequeued" />}>
       {queue.length > 0
         ? <DataTable name="queue" caption={t("page.queue")} columns={columns} rows={queue} keyOf={(lease) => lease.lease} sort={view.query.get("sort") ?? null} />
         : <Empty command="ration run --wait --limit 20GiB -- python big.py">{t("queue.empty")}</Empty>}

@@ -164,6 +164,7 @@ export const table = {
   "event.guard_lost": ["guard lost", "拦截库未加载"],
   "event.queued": ["queued", "排队"],
   "event.granted": ["granted", "准许"],
+  "event.dequeued": ["left the queue", "离开队列"],
   "event.alert": ["alert", "告警"],
   "event.config": ["config", "配置"],
   "event.daemon": ["daemon", "守护进程"],
