@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/size_step.hpp"
+#include "base/utf8.hpp"
 
 namespace ration {
 namespace {
@@ -36,22 +37,30 @@ constexpr std::array<std::pair<std::string_view, double>, 21> kUnits{{{"b", 1.0}
                                                                       {"%free", 0.0}}};
 
 tl::unexpected<Error> no_size(std::string_view text) {
+  if (const std::string plain = in_ascii(text); plain != text)
+    return fail("E1102", fmt::format("'{}' is not a size.", text),
+                fmt::format("Write {}, without full-width letters.", plain), 2);
   return fail("E1102", fmt::format("'{}' is not a size.", text),
               "Sizes look like 4GiB, 512MiB, 50%, 50%free, max-1GiB.", 2);
 }
 
 /// The bound in MiB above which a number without a unit is taken for bytes, since no device has so much memory.
 constexpr double kMostMib = 8 << 20;
+/// The bound below which a number without a unit is more likely GiB: few limits are that small in MiB.
+constexpr double kLeastMib = 512;
 
 /// Returns the error for a size without a unit. `before` is the part of `typed` that precedes the number: a sign,
 /// `max-` or nothing. The fix repeats `before`.
 tl::unexpected<Error> no_unit(std::string_view typed, std::string_view before, double number) {
   std::string own;
-  if (number > 0 && number <= kMostMib) own = fmt::format("{}MiB (TensorFlow's unit)", typed);
+  if (number > 0 && number < kLeastMib) own = fmt::format("{0}GiB, {0}MiB (TensorFlow's unit)", typed);
+  if (number >= kLeastMib && number <= kMostMib) own = fmt::format("{}MiB (TensorFlow's unit)", typed);
   if (number > kMostMib && number < static_cast<double>(kUnlimited.count())) own = fmt::format("{}B", typed);
   return fail("E1101", fmt::format("'{}' has no unit.", typed),
               own.empty() ? fmt::format("Write a size, such as {0}4GiB, or {0}50%.", before)
-                          : fmt::format("Write {0}, {1}4GiB, or {1}50%.", own, before),
+              : number < kLeastMib
+                  ? fmt::format("Write {}, or {}50%.", own, before)
+                  : fmt::format("Write {0}, {1}4GiB, or {1}50%.", own, before),
               2);
 }
 

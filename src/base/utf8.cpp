@@ -55,6 +55,23 @@ std::string to_utf8(char32_t character) {
   return {byte(0xf0U | character >> 18U), further(12), further(6), further(0)};
 }
 
+std::string in_ascii(std::string_view text) {
+  std::string plain;
+  for (bool after_dash = false; !text.empty();) {
+    const std::string_view before = text;
+    const char32_t letter = take_character(text);
+    const bool dash = letter == U'\u2013' || letter == U'\u2014' || letter == U'\u2015';
+    if (dash)
+      plain += after_dash ? "" : "--";
+    else if (letter >= 0xff01 && letter <= 0xff5e)
+      plain += static_cast<char>(letter - 0xfee0);
+    else
+      plain += before.substr(0, before.size() - text.size());
+    after_dash = dash;
+  }
+  return plain;
+}
+
 std::string valid_utf8(std::string_view text) {
   std::string valid;
   while (!text.empty()) {

@@ -98,6 +98,7 @@ CommandLine::CommandLine(Arguments typed) : words(std::move(typed)) {
 
 Result<int> CommandLine::execute() {
   RATION_TRY(check_values(words, surely_ours(words)));
+  RATION_TRY(check_hyphens(words, surely_ours(words), options_of_verb()));
   try {
     app.parse(std::vector<std::string>(words.all.rbegin(), words.all.rend()));  // the parser takes the words backwards
   } catch (const CLI::Success&) {
@@ -107,7 +108,14 @@ Result<int> CommandLine::execute() {
   }
   const std::size_t program = words.verb == "run" ? app.get_subcommand("run")->remaining_size() : 0;
   RATION_TRY(check_values(words, words.all.size() - program));
+  RATION_TRY(check_hyphens(words, words.all.size() - program, options_of_verb()));
   return chosen_();
+}
+
+std::vector<std::string> CommandLine::options_of_verb() const {
+  for (const CLI::App* verb : app.get_subcommands([this](const CLI::App* each) { return each->get_name() == words.verb; }))
+    return long_options(*verb);
+  return {};
 }
 
 CLI::App* CommandLine::add_subcommand(const std::string& name, const std::string& summary, unsigned takes,

@@ -53,6 +53,8 @@ class CommandLine {
   void choose_node(const CLI::App& verb, unsigned takes);
   [[nodiscard]] Result<void> check_dry_run(const CLI::App& verb) const;
   [[nodiscard]] Error usage_error(const CLI::ParseError& error) const;
+  /// Returns the long options of the verb that was typed, such as `--limit`; empty if there is no such verb.
+  [[nodiscard]] std::vector<std::string> options_of_verb() const;
 
   Action chosen_;
 };

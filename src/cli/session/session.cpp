@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cwchar>
 #include <filesystem>
 #include <limits>
 
@@ -32,21 +33,35 @@ std::string csv_cell(const std::string& text) {
   return quoted + "\"";
 }
 
-/// Returns the columns that a cell takes, without the sequences that colour it.
-std::size_t width_of(std::string_view cell) {
-  std::string plain;
-  for (std::size_t at = 0; at < cell.size(); ++at) {
-    if (cell[at] == '\033')
-      at = std::min(cell.find('m', at), cell.size());
-    else
-      plain += cell[at];
-  }
-  return count_characters(plain);
+/// Returns the columns of the terminal that a character takes: 2 for a wide one, 0 for a combining mark. A character
+/// that the locale does not know counts as 1.
+std::size_t columns_of(char32_t character) {
+  const int width = ::wcwidth(static_cast<wchar_t>(character));
+  return width < 0 ? 1 : static_cast<std::size_t>(width);
 }
 
-std::string_view first_characters(std::string_view text, std::size_t count) {
+/// Returns the columns that a cell takes, without the sequences that colour it.
+std::size_t width_of(std::string_view cell) {
+  std::size_t width = 0;
+  while (!cell.empty()) {
+    if (cell.front() == '\033')
+      cell.remove_prefix(std::min(cell.find('m'), cell.size() - 1) + 1);
+    else
+      width += columns_of(take_character(cell));
+  }
+  return width;
+}
+
+/// Returns the beginning of a text that takes at most `columns`.
+std::string_view first_columns(std::string_view text, std::size_t columns) {
   std::string_view rest = text;
-  for (; count > 0 && !rest.empty(); --count) take_character(rest);
+  while (!rest.empty()) {
+    std::string_view next = rest;
+    const std::size_t width = columns_of(take_character(next));
+    if (width > columns) break;
+    columns -= width;
+    rest = next;
+  }
   return text.substr(0, text.size() - rest.size());
 }
 
@@ -229,8 +244,8 @@ void Table::print_text() const {
     for (std::size_t i = 0; i < in_line; ++i) {
       if (!all.shown[i]) continue;
       std::string cell = cell_of(i);
-      if (width_of(cell) > all.widths[i]) cell = std::string(first_characters(cell, all.widths[i] - 1)) + "…";
-      const std::string pad(all.widths[i] - width_of(cell), ' ');
+      if (width_of(cell) > all.widths[i]) cell = std::string(first_columns(cell, all.widths[i] - 1)) + "…";
+      const std::string pad(all.widths[i] - std::min(all.widths[i], width_of(cell)), ' ');
       text += (i == 0 ? "" : "  ") + (columns_[i].right ? pad + cell : cell + pad);
     }
     text.erase(text.find_last_not_of(' ') + 1);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/strings.hpp"
+#include "base/utf8.hpp"
 #include "cli/text/reference.hpp"
 
 namespace ration::cli {
@@ -65,6 +66,18 @@ Result<void> check_values(const Arguments& words, std::size_t count) {
                   fmt::format("ration {}   (in a script, \"${{LIMIT:?}}\" stops where LIMIT is not set)",
                               words.verb.empty() ? "help" : words.verb + " --help"),
                   2);
+  }
+  return {};
+}
+
+Result<void> check_hyphens(const Arguments& words, std::size_t count, const std::vector<std::string>& options) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& word = words.all[i];
+    std::string meant = in_ascii(word.substr(0, word.find('=')));
+    if (meant.size() > 2 && meant[0] == '-' && meant[1] != '-') meant.insert(0, 1, '-');
+    if (word.compare(0, 2, "--") == 0 || std::find(options.begin(), options.end(), meant) == options.end()) continue;
+    return fail("E1001", fmt::format("'{}' is not an option. Did you mean '{}'?", word, meant),
+                fmt::format("ration {} --help", words.verb), 2);
   }
   return {};
 }

@@ -23,6 +23,11 @@ struct Arguments {
 /// after `--tenant=` the parser would take the next word as the tenant. Accepts `serve --listen ""` alone.
 [[nodiscard]] Result<void> check_values(const Arguments& words, std::size_t count);
 
+/// Returns E1001 if one of the first `count` words is an option of `options` with one hyphen (`-limit`, which the parser
+/// would read as `-l imit`) or with a long dash in place of its hyphens.
+[[nodiscard]] Result<void> check_hyphens(const Arguments& words, std::size_t count,
+                                         const std::vector<std::string>& options);
+
 /// Returns how many words certainly belong to ration. For `run` without `--`, returns 0, because any word may belong to
 /// the program; otherwise returns the number of all words.
 [[nodiscard]] std::size_t surely_ours(const Arguments& words);

@@ -281,11 +281,14 @@ void explain_start_failure(const Session& session, const std::string& program, i
     return print("E1419", "was not found",
                  "NVIDIA provides this program: apt install nvidia-smi (Debian, component non-free) or "
                  "nvidia-utils-RELEASE (Ubuntu). With --sim the program needs no driver");
+  std::error_code problem;
+  if (error == ENOENT && program.ends_with(".py") && std::filesystem::exists(program, problem))
+    return print("E1419", "is not in PATH",
+                 "Did you mean: " + command({"run", "--limit", "4GiB", "--", "python", program}) + " ?");
   if (error == ENOENT) return print("E1419", "was not found", "Give its path, or check PATH: command -v " + word);
   if (error == EACCES && program.ends_with(".py"))
     return print("E1401", "is not executable",
                  "Did you mean: " + command({"run", "--limit", "4GiB", "--", "python", program}) + " ?");
-  std::error_code problem;
   const auto kind = std::filesystem::status(program, problem).type();
   if (kind != std::filesystem::file_type::regular)
     return print("E1401", kind == std::filesystem::file_type::directory ? "is a folder" : "is not a program",

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import unicodedata
 import unittest
 
 import jsonschema
@@ -208,7 +209,7 @@ class CommandLine(unittest.TestCase):
 
     def test_the_fix_for_a_number_without_a_unit_is_a_size_that_means_the_same(self):
         self.holding("w", "1GiB", "--limit", "4GiB")
-        for words, number, unit in ((("run", NODE), "5000000000", "B"), (("set", "w", NODE, "--dry-run"), "-5", "MiB"), (("set", "w", NODE, "--dry-run"), "+5", "MiB")):
+        for words, number, unit in ((("run", NODE), "5000000000", "B"), (("run", NODE), "600", "MiB"), (("set", "w", NODE, "--dry-run"), "-2", "GiB"), (("set", "w", NODE, "--dry-run"), "+5", "GiB")):
             program = ("--", "true") if words[0] == "run" else ()
             said = self.refused(2, "E1101", *words, f"--limit={number}", *program)
             self.assertIn(f"'{number}' has no unit", said)
@@ -218,6 +219,26 @@ class CommandLine(unittest.TestCase):
         self.assertIn("limit 103 GiB is more than GPU 0 has (16.0 GiB)", self.refused(2, "E1104", "set", "w", NODE, "--limit", "+99GiB"))
         self.assertIn("99GiB is more than the GPU has (16.0 GiB)", self.refused(2, "E1104", "run", NODE, "--limit", "max-99GiB", "--", "true"))
         self.assertIn("99999999TiB is more than any GPU has", self.refused(2, "E1104", "fits", NODE, "99999999TiB"))
+
+    def test_letters_of_an_input_method_and_lost_hyphens_are_answered_with_what_was_meant(self):
+        self.assertIn("Write 4GiB, without full-width letters.", self.refused(2, "E1102", "run", NODE, "--limit", "４ＧｉＢ", "--", "true"))
+        for typed, words in (("-limit", ("-limit", "4GiB")), ("-limit=4GiB", ("-limit=4GiB",)), ("——limit", ("——limit", "4GiB")), ("–limit", ("–limit", "4GiB"))):
+            self.assertIn(f"'{typed}' is not an option. Did you mean '--limit'?", self.refused(2, "E1001", "run", NODE, *words, "--", "true"))
+            self.assertIn("Did you mean '--limit'?", self.refused(2, "E1001", "set", "w", NODE, *words))
+        self.assertEqual(self.ration("run", NODE, "-l", "4GiB", "--", "true").returncode, 0)
+        self.assertEqual(self.ration("run", NODE, "-l4GiB", "--", "echo", "-limit", "——limit").returncode, 0)
+
+    def test_wide_letters_take_two_columns_of_a_table(self):
+        self.holding("训练任务", "1GiB", "--limit", "4GiB")
+        header, row = self.ration("ps", NODE, env={"LC_ALL": "C.UTF-8"}).stdout.splitlines()[1:3]
+        before = re.match(r"\S+ +\d+ +(?=0 )", row)[0]
+        self.assertEqual(sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in before), header.index("GPU"), row)
+
+    def test_a_python_file_as_the_program_is_answered_with_python(self):
+        (self.folder / "train.py").write_text("print(1)\n")
+        done = self.ration("run", NODE, "--limit", "1GiB", "--", "train.py", cwd=self.folder)
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("-- python train.py ?", done.stderr)
 
     def test_the_text_of_a_wrong_name_names_what_is_rejected(self):
         self.assertIn("double quotes", self.refused(2, "E1409", "run", NODE, "--name", 'a"b', "--", "true"))

@@ -50,5 +50,12 @@ TEST(Utf8, CharactersAreCountedAndNotCutInTwo) {
     EXPECT_EQ(shortened(text, static_cast<std::size_t>(bytes)).size(), static_cast<std::size_t>(kept)) << bytes;
 }
 
+TEST(Utf8, FullWidthLettersAndLongDashesAreWrittenInAscii) {
+  EXPECT_EQ(in_ascii("４ＧｉＢ"), "4GiB");
+  EXPECT_EQ(in_ascii("——limit=４"), "--limit=4");
+  EXPECT_EQ(in_ascii("–name"), "--name");
+  EXPECT_EQ(in_ascii("训练 a\xff"), "训练 a\xff");
+}
+
 }  // namespace
 }  // namespace ration
