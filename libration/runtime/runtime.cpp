@@ -76,8 +76,8 @@ void Runtime::State::look() {
   if (has_looked()) return;
   stage = Stage::kLooked;
   gpus = query_gpus();
-  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)  // the program's own limit does not lower the total
-    if (const auto own = own_account(gpu)) gpus[gpu].total = whole_of(*own->book, own->account);
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)  // no limit lowers the total
+    if (const auto own = own_account(gpu)) gpus[gpu].total = own->book->account(own->account).device().total;
   physical.push_back({"/physical_device:CPU:0", "CPU"});
   for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)
     physical.push_back({"/physical_device:GPU:" + std::to_string(gpu), "GPU"});
@@ -91,6 +91,11 @@ void Runtime::State::require_known(const PhysicalDevice& device) {
 
 std::size_t Runtime::State::place_of(const PhysicalDevice& device) {
   return static_cast<std::size_t>(std::find(physical.begin(), physical.end(), device) - physical.begin()) - 1;
+}
+
+Bytes Runtime::State::whole(std::size_t gpu) const {
+  const auto own = own_account(gpu);
+  return own ? whole_of(*own->book, own->account) : gpus[gpu].total;
 }
 
 std::vector<PhysicalDevice> Runtime::list_physical_devices(const std::optional<std::string>& device_type) {
@@ -190,7 +195,8 @@ DeviceDetails Runtime::get_device_details(const PhysicalDevice& device) {
   details.device_name = gpu.name;
   details.compute_capability = {gpu.capability_major, gpu.capability_minor};
   const auto own = state_->own_account(place);
-  details.memory_total = (own ? own->book->account(own->account).visible_size(gpu.total) : gpu.total).count();
+  const Bytes whole = state_->whole(place);
+  details.memory_total = (own ? own->book->account(own->account).visible_size(whole) : whole).count();
   if (const auto used = used_by_everybody(gpu)) {
     details.memory_used = used->count();
   } else if (const PrimaryContext& context = state_->context_of(place); context.get() != nullptr) {
@@ -314,7 +320,6 @@ Bytes Runtime::State::room_on(std::size_t gpu, Bytes available, const GpuOptions
 
 Bytes Runtime::State::limit_of(const PlannedDevice& device, const SharedGpu& shared, const GpuOptions& options,
                                const Environment& environment) const {
-  const PhysicalGpu& gpu = gpus[device.gpu];
   Bytes limit;
   const auto own_limit = configuration.limits.find(physical[device.gpu + 1].name);
   if (device.limit) {
@@ -322,7 +327,7 @@ Bytes Runtime::State::limit_of(const PlannedDevice& device, const SharedGpu& sha
   } else if (own_limit != configuration.limits.end()) {
     limit = Bytes{own_limit->second.count() / shared.parts};
   } else if (shared.fraction > 0) {
-    limit = Bytes{static_cast<std::uint64_t>(shared.fraction * static_cast<double>(gpu.total.count())) / shared.parts};
+    limit = Bytes{static_cast<std::uint64_t>(shared.fraction * static_cast<double>(whole(device.gpu).count())) / shared.parts};
   } else {
     limit = Bytes{room_on(device.gpu, shared.available, options, environment).count() / shared.parts};
   }

@@ -94,11 +94,12 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
   if (bytes == 0)
     throw ValueError("A memory limit of 0 leaves nothing; to hide a device: set_visible_devices([], 'GPU')");
   const std::size_t place = state_->place_of(device);
-  if (Bytes{bytes} > state_->gpus[place].total) {
+  if (const auto own = state_->own_account(place)) {
+    runtime::set_own_limit(*own->book, own->account, Bytes{bytes});
+  } else if (Bytes{bytes} > state_->gpus[place].total) {
     throw ValueError(fmt::format("A limit of {} is more than {} has ({})", format_size(Bytes{bytes}), device.name,
                                  format_size(state_->gpus[place].total)));
   }
-  if (const auto own = state_->own_account(place)) runtime::set_own_limit(*own->book, own->account, Bytes{bytes});
   state_->configuration.limits[device.name] = Bytes{bytes};
   state_->apply_limit(place);
   const auto& gpus = state_->logical_gpus;
@@ -110,11 +111,12 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
   if (is_over) (void)state_->pressure.tell(0);
 }
 
-/// Returns the total of a GPU. For another device, returns 0, a value that set_memory_limit() rejects.
+/// Returns what the program can have of a GPU now. For another device, returns 0, a value that set_memory_limit()
+/// rejects.
 Bytes Runtime::State::total_of(const PhysicalDevice& device) {
   const auto guard = enter();
   require_known(device);
-  return device.device_type == "GPU" ? gpus[place_of(device)].total : Bytes{0};
+  return device.device_type == "GPU" ? whole(place_of(device)) : Bytes{0};
 }
 
 // Does not hold the lock during the call of set_memory_limit(), which calls callbacks.

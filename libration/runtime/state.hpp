@@ -86,6 +86,9 @@ struct Runtime::State {
   void apply_limit(std::size_t gpu);
   /// Returns the account of the GPU, or nullopt if this process has no book or the GPU is not in it.
   [[nodiscard]] std::optional<runtime::OwnAccount> own_account(std::size_t gpu) const;
+  /// Returns the largest limit that the program can set on the GPU now: whole_of() its account, which `ration set`
+  /// changes; without an account, the size of the GPU.
+  [[nodiscard]] Bytes whole(std::size_t gpu) const;
   /// Charges a block to the share of the calling thread, if it is in one. Throws MemoryLimitExceeded if the share has
   /// no room.
   [[nodiscard]] runtime::ShareBlock enter_block(const runtime::LogicalGpu& device, std::size_t bytes) const;

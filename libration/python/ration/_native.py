@@ -100,25 +100,6 @@ def call(name: str, *arguments: Any) -> None:
     check(getattr(library, "ration_" + name)(*arguments))
 
 
-def set_limit(function: str, device: Any, gpu: int, size: bytes) -> None:
-    """Calls `ration_<function>` with the default runtime, a device and a limit.
-
-    If that runtime rejects the limit, asks a new runtime: the default one compares with the size of the GPU when it first
-    looked, the new one with what the workload may have now, and its error names the command that allows more.
-    """
-    try:
-        return call(function, None, device, size)
-    except ValueError:
-        runtime = ctypes.c_void_p()
-        call("runtime_create", ctypes.byref(runtime))
-    try:
-        call("limit", runtime, gpu, size)
-        call(function, None, device, b"100%")  # ration's pool may have all that it has seen
-        call("limit", runtime, gpu, size)
-    finally:
-        library.ration_runtime_destroy(runtime)
-
-
 def check(status: int) -> None:
     if status == 0:
         return

@@ -130,7 +130,7 @@ def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -
     """
     if is_governed():
         if limit is not None:
-            _native.set_limit("limit", -1, -1, _native.text(limit))
+            _native.call("limit", None, -1, _native.text(limit))
         return
     start = prepare_restart(limit)
     sys.stdout.flush()

@@ -202,7 +202,7 @@ def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optio
         if host is not None:
             _native.call("limit_host", _native.text(with_unit(host, "limit")))
         if size is not None:
-            _native.set_limit("limit", number, number, _native.text(with_unit(size, "limit")))
+            _native.call("limit", None, number, _native.text(with_unit(size, "limit")))
     except Exception:
         former.__exit__()
         raise
