@@ -278,6 +278,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"lease.promised", "GPU {gpu} has {free_bytes} left, {kept_bytes} of it kept for {tenants} (guarantees)"},
     {"lease.too_large", "more than GPU {gpu} can provide: {whole_bytes}"},
     {"lease.tenant_full", "its tenant has {free_bytes} left of its limit {limit_bytes} on GPU {gpu}"},
+    {"lease.behind_in_tenant", "its tenant has {free_bytes} left of its limit {limit_bytes} on GPU {gpu}, kept for {lease}, which comes first"},
     {"lease.device_gone", "the GPU it asked for is gone"},
     {"lease.few_waits", "{count} waits are known, but an estimate needs {needed}"},
     {"lease.removed", "{lease} was removed from the queue by {by}."},

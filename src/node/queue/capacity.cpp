@@ -92,6 +92,12 @@ std::optional<Bytes> Capacity::tenant_limit(const std::string& tenant, int gpu) 
   return found == tenants_.end() ? std::nullopt : found->second.limit;
 }
 
+Bytes Capacity::for_leases_of(const std::string& tenant, int gpu) const {
+  const auto found = tenants_.find({tenant, gpu});
+  if (found == tenants_.end() || !found->second.limit) return kUnlimited;
+  return left_of(*found->second.limit, found->second.promised);
+}
+
 Bytes Capacity::tenant_room(const std::string& tenant, const std::vector<int>& gpus) const {
   Bytes room = kUnlimited;
   for (const int gpu : gpus) {

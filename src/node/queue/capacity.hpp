@@ -43,6 +43,8 @@ class Capacity {
   [[nodiscard]] std::int64_t missing_on(int gpu, Bytes need, const std::string& tenant) const;
   /// Returns the tenant's limit on the device; nothing if it has none there.
   [[nodiscard]] std::optional<Bytes> tenant_limit(const std::string& tenant, int gpu) const;
+  /// Returns the bytes that the tenant's leases can have together on the device; kUnlimited without a limit.
+  [[nodiscard]] Bytes for_leases_of(const std::string& tenant, int gpu) const;
   /// Returns the tenant's remaining bytes on the tightest of these devices; kUnlimited without a limit.
   [[nodiscard]] Bytes tenant_room(const std::string& tenant, const std::vector<int>& gpus) const;
 

@@ -484,7 +484,7 @@ std::optional<LeaseView> Leases::view(const std::string& id) const {
     view.reason = to_text(*reason);
     if (!entry.resume_reason.empty())
       view.reason = say<"lease.returns">("because"_is(entry.resume_reason), "reason"_is(view.reason));
-    if (reason->kind == WaitReason::Kind::kTenant) return view;
+    if (reason->kind == WaitReason::Kind::kTenant || reason->kind == WaitReason::Kind::kBehindInTenant) return view;
     const auto occupants = devices_.find(reason->gpu);
     view.taken_by = occupants == devices_.end() ? std::vector<Occupant>{} : occupants->second;
   }

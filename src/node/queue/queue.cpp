@@ -58,6 +58,9 @@ Message to_text(const WaitReason& reason) {
                                    "tenants"_is(reason.behind));
     case WaitReason::Kind::kTooLarge:
       return say<"lease.too_large">("gpu"_is(gpu), "whole_bytes"_is(reason.capacity));
+    case WaitReason::Kind::kBehindInTenant:
+      return say<"lease.behind_in_tenant">("free_bytes"_is(reason.free), "limit_bytes"_is(reason.capacity),
+                                           "gpu"_is(gpu), "lease"_is(reason.behind));
     case WaitReason::Kind::kTenant:
       return say<"lease.tenant_full">("free_bytes"_is(reason.free), "limit_bytes"_is(reason.capacity), "gpu"_is(gpu));
     case WaitReason::Kind::kNoDevice:
@@ -213,14 +216,30 @@ bool LeaseQueue::could_hold(const Waiting& waiting, bool beside_promises) const 
   });
 }
 
-/// Returns the earliest time at which the device may have room, if every lease on it ends as early as possible.
-std::uint64_t LeaseQueue::earliest_room(int gpu, const Waiting& waiting) const {
-  if (!could_use(waiting, gpu, true)) return kNever;
-  std::int64_t missing = capacity_.missing_on(gpu, waiting.need, waiting.request.tenant);
-  std::vector<std::pair<std::uint64_t, Bytes>> ends;
+LeaseQueue::Shortage LeaseQueue::shortage_on(int gpu, const Waiting& waiting) const {
+  Shortage shortage{capacity_.missing_on(gpu, waiting.need, waiting.request.tenant), {}};
   for (const auto& [id, lease] : leases_)
-    if (uses(lease.gpus, gpu)) ends.emplace_back(earliest_end(lease, now_), need_of(lease.request));
+    if (uses(lease.gpus, gpu)) shortage.ends.emplace_back(earliest_end(lease, now_), need_of(lease.request));
+  return shortage;
+}
+
+LeaseQueue::Shortage LeaseQueue::shortage_in_tenant(int gpu, const Waiting& waiting) const {
+  const std::string& tenant = waiting.request.tenant;
+  const Bytes room = capacity_.tenant_room(tenant, {gpu});
+  Shortage shortage{static_cast<std::int64_t>(counted_for_tenant(waiting.request).count()) -
+                        static_cast<std::int64_t>(std::min(room, kUnlimited).count()),
+                    {}};
+  for (const auto& [id, lease] : leases_)
+    if (lease.request.tenant == tenant && uses(lease.gpus, gpu))
+      shortage.ends.emplace_back(earliest_end(lease, now_), counted_for_tenant(lease.request));
+  return shortage;
+}
+
+/// Returns the earliest time at which nothing may be missing, if every lease ends as early as possible.
+std::uint64_t LeaseQueue::earliest_room(const Shortage& shortage) const {
+  std::vector<std::pair<std::uint64_t, Bytes>> ends = shortage.ends;
   std::sort(ends.begin(), ends.end());
+  std::int64_t missing = shortage.missing;
   std::uint64_t from = now_;
   for (auto end = ends.begin(); missing > 0 && end != ends.end(); ++end) {
     from = end->first;
@@ -233,24 +252,27 @@ std::uint64_t LeaseQueue::earliest_start(const Waiting& waiting) const {
   std::uint64_t best = kNever;
   for (const auto& gpus : gpu_sets(waiting.request)) {
     std::uint64_t together = now_;
-    for (const int gpu : gpus) together = std::max(together, earliest_room(gpu, waiting));
+    for (const int gpu : gpus)
+      together = std::max(together, could_use(waiting, gpu, true) ? earliest_room(shortage_on(gpu, waiting)) : kNever);
     best = std::min(best, together);
   }
   return best;
 }
 
-/// Returns true if the candidate cannot delay the head: whichever leases end during the candidate's run, if they free
-/// enough for the head alone, they free enough for both.
-bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidate) const {
+namespace {
+
+/// Returns true if a candidate of `size` bytes that runs until `end` cannot delay the head: whichever leases end during
+/// the candidate's run, if they free enough for the head alone, they free enough for both.
+bool leaves_room(std::int64_t missing, const std::vector<std::pair<std::uint64_t, Bytes>>& ends, Bytes size,
+                 std::uint64_t end) {
   constexpr std::size_t kMaxSums = 256;  // sizes are round, so few sums differ; returns false if more do
-  const std::int64_t missing = capacity_.missing_on(gpu, head.need, head.request.tenant);
-  const std::int64_t with = missing + static_cast<std::int64_t>(need_of(candidate.request).count());
+  const std::int64_t with = missing + static_cast<std::int64_t>(size.count());
   const auto for_the_head_alone = [&](std::int64_t given_back) { return given_back >= missing && given_back < with; };
   std::set<std::int64_t> sums{0};
   if (for_the_head_alone(0)) return false;
-  for (const auto& [id, lease] : leases_) {
-    if (!uses(lease.gpus, gpu) || earliest_end(lease, now_) >= latest_end(candidate)) continue;
-    const auto bytes = static_cast<std::int64_t>(need_of(lease.request).count());
+  for (const auto& [earliest, given_back] : ends) {
+    if (earliest >= end) continue;
+    const auto bytes = static_cast<std::int64_t>(given_back.count());
     std::vector<std::int64_t> more;
     for (const std::int64_t sum : sums)
       if (sum + bytes < with) more.push_back(sum + bytes);
@@ -261,20 +283,53 @@ bool LeaseQueue::leaves_room(int gpu, const Waiting& head, const Lease& candidat
   return true;
 }
 
+}  // namespace
+
 /// Returns how the candidate leaves the head its room; nothing if it might delay the head.
 std::optional<Lease::Backfill> LeaseQueue::backfill_beside(const Waiting& head, const Lease& candidate) const {
   if (latest_end(candidate) <= earliest_start(head)) return Lease::Backfill{head.request.id, true};
   const bool beside = std::all_of(candidate.gpus.begin(), candidate.gpus.end(), [&](int gpu) {
-    return !could_use(head, gpu, true) || leaves_room(gpu, head, candidate);
+    if (!could_use(head, gpu, true)) return true;
+    const Shortage shortage = shortage_on(gpu, head);
+    return leaves_room(shortage.missing, shortage.ends, need_of(candidate.request), latest_end(candidate));
   });
   if (!beside) return std::nullopt;
   return Lease::Backfill{head.request.id, false};
 }
 
-/// Finds a lease that can start now without delaying the head, which may be null. If no other request waits, chooses
-/// the emptiest device, which has the most computing power to spare. If others wait too, chooses the tightest fit, so
-/// that large rooms stay.
-std::optional<Lease> LeaseQueue::possible_lease(const Waiting& waiting, const Waiting* head) const {
+/// Returns true if the request waits for its tenant's limit, and the end of the tenant's leases would make room for it.
+bool LeaseQueue::could_be_tenants_head(const Waiting& waiting) const {
+  if (tenant_allows(waiting)) return false;
+  const auto all = gpu_sets(waiting.request);
+  return std::any_of(all.begin(), all.end(), [&](const std::vector<int>& gpus) {
+    return std::all_of(gpus.begin(), gpus.end(), [&](int gpu) {
+      return capacity_.for_leases_of(waiting.request.tenant, gpu) >= counted_for_tenant(waiting.request);
+    });
+  });
+}
+
+/// Returns the first request of the tenant that waits for the tenant's limit, if that is not `waiting` or a later one.
+const LeaseQueue::Waiting* LeaseQueue::tenants_head_before(const Waiting& waiting) const {
+  for (const Waiting& each : waiting_) {
+    if (&each == &waiting) break;
+    if (each.request.tenant == waiting.request.tenant && could_be_tenants_head(each)) return &each;
+  }
+  return nullptr;
+}
+
+/// Returns true if the candidate cannot delay its tenant's head within the tenant's limit.
+bool LeaseQueue::passes_in_tenant(const Waiting& head, const Lease& candidate) const {
+  return std::all_of(candidate.gpus.begin(), candidate.gpus.end(), [&](int gpu) {
+    if (!head.request.gpus.empty() && !uses(head.request.gpus, gpu)) return true;
+    const Shortage shortage = shortage_in_tenant(gpu, head);
+    return latest_end(candidate) <= earliest_room(shortage) ||
+           leaves_room(shortage.missing, shortage.ends, counted_for_tenant(candidate.request), latest_end(candidate));
+  });
+}
+
+/// Finds a lease that can start now without delaying the heads. If no other request waits, chooses the emptiest device,
+/// which has the most computing power to spare. If others wait too, chooses the tightest fit, so that large rooms stay.
+std::optional<Lease> LeaseQueue::possible_lease(const Waiting& waiting, const Heads& heads) const {
   std::optional<Lease> best;
   Bytes best_free;
   for (const auto& gpus : gpu_sets(waiting.request)) {
@@ -282,7 +337,8 @@ std::optional<Lease> LeaseQueue::possible_lease(const Waiting& waiting, const Wa
         capacity_.tenant_room(waiting.request.tenant, gpus) < counted_for_tenant(waiting.request))
       continue;
     Lease lease{waiting.request, gpus, now_, false};
-    if (head != nullptr && !(lease.backfill = backfill_beside(*head, lease))) continue;
+    if (heads.of_tenant != nullptr && !passes_in_tenant(*heads.of_tenant, lease)) continue;
+    if (heads.of_queue != nullptr && !(lease.backfill = backfill_beside(*heads.of_queue, lease))) continue;
     const Bytes free = capacity_.free_on(gpus.front());
     const bool alone = waiting_.size() == 1;
     if (!best || (alone ? free > best_free : free < best_free)) best = std::move(lease), best_free = free;
@@ -310,15 +366,19 @@ StepResult LeaseQueue::step(std::uint64_t now_ns) {
   for (const LeaseRequest& request : result.expired) cancel(request.id);
   // Grants only reduce room, so one pass over the queue suffices.
   const Waiting* head = nullptr;
+  std::map<std::string, const Waiting*> of_tenants;  // those that wait for their tenant's limit
   std::vector<std::string> started;
   for (Waiting& waiting : waiting_) {
-    if (const auto lease = possible_lease(waiting, head)) {
+    const auto of_tenant = of_tenants.find(waiting.request.tenant);
+    if (const auto lease =
+            possible_lease(waiting, {head, of_tenant == of_tenants.end() ? nullptr : of_tenant->second})) {
       grant(*lease, waiting.tried);
       result.granted.push_back(*lease);
       started.push_back(waiting.request.id);
       continue;
     }
     waiting.tried = true;
+    if (could_be_tenants_head(waiting)) of_tenants.try_emplace(waiting.request.tenant, &waiting);
     if (head == nullptr && could_hold(waiting, true) && tenant_allows(waiting)) head = &waiting;
   }
   std::erase_if(waiting_, [&](const Waiting& waiting) {
@@ -358,6 +418,15 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
       reason.capacity = *limit;
       reason.free = capacity_.tenant_room(waiting.request.tenant, gpus);
     }
+    return reason;
+  }
+  if (const Waiting* head = tenants_head_before(waiting);
+      head != nullptr && possible_lease(waiting, {}) && !possible_lease(waiting, {nullptr, head})) {
+    reason.kind = WaitReason::Kind::kBehindInTenant;
+    reason.gpu = possible_lease(waiting, {})->gpus.front();
+    reason.capacity = capacity_.tenant_limit(waiting.request.tenant, reason.gpu).value_or(kUnlimited);
+    reason.free = capacity_.tenant_room(waiting.request.tenant, {reason.gpu});
+    reason.behind = head->request.id;
     return reason;
   }
   const bool possible = could_hold(waiting, false);

@@ -14,7 +14,8 @@
 //    (EASY backfilling, with learnt bounds instead of users' estimates). A program of unknown length counts as one that
 //    may run for ever, and may end at any moment. A run that is longer than every earlier run of its program also may
 //    end at any moment. A request that would not fit even if all leases ended is never the head, since the end of
-//    leases would not help it.
+//    leases would not help it. The same holds within a tenant: a later request starts only if it cannot delay the first
+//    request of its tenant that waits for the tenant's limit.
 // 4. No starvation, provided that running leases end: the head starts, and every request becomes the head in time.
 // 5. A lease that does not start within kStartGrace is revoked.
 #pragma once
@@ -82,6 +83,7 @@ struct WaitReason {
     kNoDevice,  ///< a device that it needs no longer exists
     kPromised,  ///< `kept` of the free bytes on `gpu` are guaranteed to the tenants in `behind`
     kTenant,    ///< its tenant's limit is `capacity`, of which `free` is left
+    kBehindInTenant,  ///< as kTenant, but `free` would suffice; it might delay `behind`, of the same tenant
   };
   Kind kind = Kind::kNoDevice;
   int gpu = 0;
@@ -107,7 +109,7 @@ struct WaitEstimate {
 class LeaseQueue {
  public:
   /// Sets the capacity of the devices. `capacity` contains no leases; the queue adds them itself. A request that waits
-  /// for its own tenant's limit is never the head.
+  /// for its own tenant's limit is never the head of the whole queue, only of its tenant's requests.
   void update(Capacity capacity);
   [[nodiscard]] const Capacity& capacity() const { return capacity_; }
 
@@ -152,11 +154,26 @@ class LeaseQueue {
   [[nodiscard]] bool tenant_allows(const Waiting& waiting) const;
   [[nodiscard]] bool could_hold(const Waiting& waiting, bool beside_promises) const;
   [[nodiscard]] bool could_use(const Waiting& waiting, int gpu, bool beside_promises) const;
-  [[nodiscard]] std::uint64_t earliest_room(int gpu, const Waiting& waiting) const;
+  /// What a request waits for: `missing` bytes, and the leases that give bytes back, each with its earliest end.
+  struct Shortage {
+    std::int64_t missing = 0;
+    std::vector<std::pair<std::uint64_t, Bytes>> ends;
+  };
+  /// The requests that later ones must not delay: of the whole queue, and of the candidate's tenant; null for none.
+  struct Heads {
+    const Waiting* of_queue = nullptr;
+    const Waiting* of_tenant = nullptr;
+  };
+
+  [[nodiscard]] Shortage shortage_on(int gpu, const Waiting& waiting) const;
+  [[nodiscard]] Shortage shortage_in_tenant(int gpu, const Waiting& waiting) const;
+  [[nodiscard]] std::uint64_t earliest_room(const Shortage& shortage) const;
   [[nodiscard]] std::uint64_t earliest_start(const Waiting& waiting) const;
-  [[nodiscard]] bool leaves_room(int gpu, const Waiting& head, const Lease& candidate) const;
+  [[nodiscard]] bool could_be_tenants_head(const Waiting& waiting) const;
+  [[nodiscard]] const Waiting* tenants_head_before(const Waiting& waiting) const;
+  [[nodiscard]] bool passes_in_tenant(const Waiting& head, const Lease& candidate) const;
   [[nodiscard]] std::optional<Lease::Backfill> backfill_beside(const Waiting& head, const Lease& candidate) const;
-  [[nodiscard]] std::optional<Lease> possible_lease(const Waiting& waiting, const Waiting* head) const;
+  [[nodiscard]] std::optional<Lease> possible_lease(const Waiting& waiting, const Heads& heads) const;
   void insert(Waiting waiting);
   void grant(const Lease& lease, bool waited);
   void charge(const Lease& lease);

@@ -247,6 +247,52 @@ TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
   EXPECT_EQ(granted(queue, 3), Names{"large"});
 }
 
+TEST(LeaseQueue, ASmallOneDoesNotTakeTheTenantsRoomFromTheFirstOfItsTenant) {
+  LeaseQueue queue;
+  const auto look = [&](Bytes promised) {
+    Capacity capacity = devices({{32_GiB, promised}});
+    capacity.set_tenant("t", 0, 12_GiB, 0_GiB, promised);
+    queue.update(std::move(capacity));
+  };
+  look(0_GiB);
+  ASSERT_TRUE(queue.submit(request("runs", 5_GiB, 1)));
+  ASSERT_TRUE(queue.submit(request("also", 3_GiB, 2)));
+  EXPECT_EQ(granted(queue, 10), (Names{"runs", "also"}));
+  ASSERT_TRUE(queue.submit(request("first", 8_GiB, 11)));
+  ASSERT_TRUE(queue.submit(request("small", 3_GiB, 12)));
+  ASSERT_TRUE(queue.submit(request("other", 12_GiB, 13, "u")));
+  EXPECT_EQ(granted(queue, 20), Names{"other"}) << "another tenant waits for nobody";
+  EXPECT_EQ(queue.reason("first")->kind, WaitReason::Kind::kTenant);
+  EXPECT_EQ(to_text(*queue.reason("small")),
+            "its tenant has 4.00 GiB left of its limit 12.0 GiB on GPU 0, kept for first, which comes first");
+  queue.release("runs");
+  EXPECT_EQ(granted(queue, 30), Names{"first"}) << "beside the small one it would have had to wait for the other lease";
+  queue.release("also");
+  EXPECT_EQ(granted(queue, 40), Names{"small"});
+}
+
+TEST(LeaseQueue, WithinATenantASmallOnePassesWhereItDelaysNobody) {
+  LeaseQueue queue;
+  const auto look = [&](Bytes promised) {
+    Capacity capacity = devices({{32_GiB, promised}});
+    capacity.set_tenant("t", 0, 12_GiB, 0_GiB, promised);
+    queue.update(std::move(capacity));
+  };
+  look(0_GiB);
+  ASSERT_TRUE(queue.submit(request("runs", 6_GiB, 1)));
+  EXPECT_EQ(granted(queue, 10), Names{"runs"});
+  ASSERT_TRUE(queue.submit(request("first", 8_GiB, 11)));
+  ASSERT_TRUE(queue.submit(request("beside", 4_GiB, 12)));
+  EXPECT_EQ(granted(queue, 20), Names{"beside"}) << "when the lease ends there is room for both";
+  ASSERT_TRUE(queue.submit(request("more", 2_GiB, 13)));
+  EXPECT_EQ(granted(queue, 30), Names{});
+  look(5_GiB);  // workloads without a lease: no end of a lease makes room for the first
+  queue.release("beside");
+  EXPECT_EQ(granted(queue, 40), Names{}) << "nothing is left";
+  queue.release("runs");
+  EXPECT_EQ(granted(queue, 50), Names{"more"}) << "the first cannot start, whatever ends";
+}
+
 TEST(LeaseQueue, SeveralDevicesAreGrantedTogether) {
   LeaseQueue queue;
   queue.update(devices({{16_GiB, 0_GiB}, {16_GiB, 8_GiB}}));

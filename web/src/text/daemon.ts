@@ -254,6 +254,7 @@ export const messages: Record<string, string> = {
   "lease.promised": "GPU {gpu} 剩余 {free_bytes}，其中 {kept_bytes} 为 {tenants} 保留（保底显存）",
   "lease.too_large": "超过 GPU {gpu} 能给的 {whole_bytes}",
   "lease.tenant_full": "其租户在 GPU {gpu} 上的上限 {limit_bytes} 还剩 {free_bytes}",
+  "lease.behind_in_tenant": "其租户在 GPU {gpu} 上的上限 {limit_bytes} 还剩 {free_bytes}，为排在前面的 {lease} 保留",
   "lease.device_gone": "所要求的 GPU 已不存在",
   "lease.few_waits": "已知 {count} 次等待，需要 {needed} 次",
   "lease.removed": "{by} 将 {lease} 移出了队列。",
