@@ -327,7 +327,8 @@ Bytes Runtime::State::limit_of(const PlannedDevice& device, const SharedGpu& sha
   } else if (own_limit != configuration.limits.end()) {
     limit = Bytes{own_limit->second.count() / shared.parts};
   } else if (shared.fraction > 0) {
-    limit = Bytes{static_cast<std::uint64_t>(shared.fraction * static_cast<double>(whole(device.gpu).count())) / shared.parts};
+    limit = Bytes{static_cast<std::uint64_t>(shared.fraction * static_cast<double>(whole(device.gpu).count())) /
+                  shared.parts};
   } else {
     limit = Bytes{room_on(device.gpu, shared.available, options, environment).count() / shared.parts};
   }

@@ -57,10 +57,9 @@ tl::unexpected<Error> no_unit(std::string_view typed, std::string_view before, d
   if (number >= kLeastMib && number <= kMostMib) own = fmt::format("{}MiB (TensorFlow's unit)", typed);
   if (number > kMostMib && number < static_cast<double>(kUnlimited.count())) own = fmt::format("{}B", typed);
   return fail("E1101", fmt::format("'{}' has no unit.", typed),
-              own.empty() ? fmt::format("Write a size, such as {0}4GiB, or {0}50%.", before)
-              : number < kLeastMib
-                  ? fmt::format("Write {}, or {}50%.", own, before)
-                  : fmt::format("Write {0}, {1}4GiB, or {1}50%.", own, before),
+              own.empty()          ? fmt::format("Write a size, such as {0}4GiB, or {0}50%.", before)
+              : number < kLeastMib ? fmt::format("Write {}, or {}50%.", own, before)
+                                   : fmt::format("Write {0}, {1}4GiB, or {1}50%.", own, before),
               2);
 }
 

@@ -113,7 +113,8 @@ Result<int> CommandLine::execute() {
 }
 
 std::vector<std::string> CommandLine::options_of_verb() const {
-  for (const CLI::App* verb : app.get_subcommands([this](const CLI::App* each) { return each->get_name() == words.verb; }))
+  for (const CLI::App* verb :
+       app.get_subcommands([this](const CLI::App* each) { return each->get_name() == words.verb; }))
     return long_options(*verb);
   return {};
 }

@@ -92,16 +92,10 @@ Device read_device(const json& from) {
 }
 
 Waiting read_waiting(const json& from) {
-  return {text_in(from, "lease"),
-          text_in(from, "tenant"),
-          text_in(from, "name"),
-          text_in(from, "user"),
-          text_in(from, "gpu"),
-          text_in(from, "reason"),
-          bytes_in(from, "bytes"),
-          number_in(from, "position"),
-          number_in(from, "of"),
-          number_in(from, "waited_seconds")};
+  return {
+      text_in(from, "lease"), text_in(from, "tenant"),          text_in(from, "name"),   text_in(from, "user"),
+      text_in(from, "gpu"),   text_in(from, "reason"),          bytes_in(from, "bytes"), number_in(from, "position"),
+      number_in(from, "of"),  number_in(from, "waited_seconds")};
 }
 
 }  // namespace

@@ -57,10 +57,12 @@ class NodeClient final : public NodeAccess {
 
 /// What a snapshot is to contain.
 struct SnapshotContent {
-  std::size_t processes = node::kAllProcesses;     ///< the most processes of each workload; thousands would fill the answer
+  std::size_t processes =
+      node::kAllProcesses;  ///< the most processes of each workload; thousands would fill the answer
   std::span<const std::string_view> passed_over{};  ///< fields to leave out
   std::string filter{};                             ///< only workloads that match (rows/filter.hpp); empty matches all
-  /// Tenant for which the snapshot has the field `room`; empty for the tenant that the caller's workloads are charged to.
+  /// Tenant for which the snapshot has the field `room`; empty for the tenant that the caller's workloads are charged
+  /// to.
   std::optional<std::string> room_of{};
 };
 

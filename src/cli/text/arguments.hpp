@@ -23,8 +23,8 @@ struct Arguments {
 /// after `--tenant=` the parser would take the next word as the tenant. Accepts `serve --listen ""` alone.
 [[nodiscard]] Result<void> check_values(const Arguments& words, std::size_t count);
 
-/// Returns E1001 if one of the first `count` words is an option of `options` with one hyphen (`-limit`, which the parser
-/// would read as `-l imit`) or with a long dash in place of its hyphens.
+/// Returns E1001 if one of the first `count` words is an option of `options` with one hyphen (`-limit`, which the
+/// parser would read as `-l imit`) or with a long dash in place of its hyphens.
 [[nodiscard]] Result<void> check_hyphens(const Arguments& words, std::size_t count,
                                          const std::vector<std::string>& options);
 

@@ -144,18 +144,18 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
   if (layers->empty() && session.format() != Format::kJson)
     fmt::print("no configuration file: all values are defaults\n");
   if (session.format() == Format::kJson)
-    session.print_json("config", {{"action", "validate"},
-                                  {"files", read},
-                                  {"problems", to_json(problems)},
-                                  {"notes", to_json(notes)}});
+    session.print_json(
+        "config",
+        {{"action", "validate"}, {"files", read}, {"problems", to_json(problems)}, {"notes", to_json(notes)}});
   else
     for (const FileProblem& note : notes)
       fmt::print("note: {}\n      {}\n", session.shown(place_text(note) + ": " + note.what), session.shown(note.fix));
-  if (const bool promises = has_guarantees(parsed.configuration); promises && !machine && problems.empty() &&
-                                                                  session.format() != Format::kJson)
-    fmt::print("note: no GPU is found, so the sum of the guarantees is not checked\n"
-               "      {}   checks it for two GPUs of that model\n",
-               command({"config", "validate", options.file, "--sim=T4*2"}));
+  if (const bool promises = has_guarantees(parsed.configuration);
+      promises && !machine && problems.empty() && session.format() != Format::kJson)
+    fmt::print(
+        "note: no GPU is found, so the sum of the guarantees is not checked\n"
+        "      {}   checks it for two GPUs of that model\n",
+        command({"config", "validate", options.file, "--sim=T4*2"}));
   return problems.empty() ? 0 : 2;
 }
 

@@ -44,23 +44,21 @@ std::string with_size(const FitsOptions& options, Bytes size) {
 }
 
 Result<int> never_fits(const Session& session, const FitsOptions& options, Bytes wanted, const Room& largest,
-                                 bool together) {
+                       bool together) {
   const std::string kept =
       largest.kept_free == Bytes{0} ? "" : fmt::format(", {} of it kept free", session.size(largest.kept_free));
-  const std::string why =
-      largest.tenant_limit == largest.largest()
-          ? fmt::format("the limit of tenant {} is {} on GPU {}", largest.tenant, session.size(largest.tenant_limit),
-                        largest.device.index)
-          : fmt::format("the {} is GPU {} with {}{}", together ? "smallest" : "largest", largest.device.index,
-                        session.size(largest.device.total), kept);
+  const std::string why = largest.tenant_limit == largest.largest()
+                              ? fmt::format("the limit of tenant {} is {} on GPU {}", largest.tenant,
+                                            session.size(largest.tenant_limit), largest.device.index)
+                              : fmt::format("the {} is GPU {} with {}{}", together ? "smallest" : "largest",
+                                            largest.device.index, session.size(largest.device.total), kept);
   return fail("E1104", fmt::format("{} never fits: {}.", session.size(wanted), why),
               with_size(options, round_down(largest.largest(), kGranule)) + "   is the largest that can fit", 4);
 }
 
 /// `together` are the GPUs of which each must have the room; empty if one GPU is enough.
-Result<int> does_not_fit_now(const Session& session, const FitsOptions& options,
-                                       const nlohmann::json& snapshot, Bytes wanted, const Room& best,
-                                       const std::vector<int>& together) {
+Result<int> does_not_fit_now(const Session& session, const FitsOptions& options, const nlohmann::json& snapshot,
+                             Bytes wanted, const Room& best, const std::vector<int>& together) {
   std::string why;
   if (best.left_of_limit < best.available)
     why = fmt::format("tenant {} has {} left of its limit of {} on GPU {}.", best.tenant,

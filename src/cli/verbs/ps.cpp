@@ -351,8 +351,8 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
   std::span<const std::string_view> not_shown = kNotShown;
   if (as_json || !options.sort.empty()) not_shown = {};  // rows can be sorted by what is not shown, too
   RATION_TRY(auto snapshot, node_snapshot(session, {.processes = as_json ? node::kAllProcesses : 1,
-                                                  .passed_over = not_shown,
-                                                  .filter = options.filter}));
+                                                    .passed_over = not_shown,
+                                                    .filter = options.filter}));
   json devices = snapshot.at("devices"), rows = std::move(snapshot.at("workloads"));
   if (!options.gpu.empty()) RATION_TRY(choose_gpu(session, options.gpu, devices, rows));
   const std::size_t all = rows.size();

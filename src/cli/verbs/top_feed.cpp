@@ -94,7 +94,8 @@ Result<TopStart> begin_top(const Session& session) {
   TopStart start;
   const bool shown = session.format() == Format::kText;  // text needs only the first process of each workload
   const std::size_t processes = shown ? 1 : node::kAllProcesses;
-  RATION_TRY(auto snapshot, daemon ? daemon->get(snapshot_path({.processes = processes})) : node_snapshot(session, {.processes = processes}));
+  RATION_TRY(auto snapshot, daemon ? daemon->get(snapshot_path({.processes = processes}))
+                                   : node_snapshot(session, {.processes = processes}));
   start.snapshot = std::move(snapshot);
   start.daemon = daemon.has_value();
   start.is_operator = start.daemon && is_operator(*daemon);

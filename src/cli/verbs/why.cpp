@@ -130,7 +130,8 @@ Result<int> why_lease(const Session& session, const std::string& id) {
     return 0;
   }
   const std::string state = lease.at("state");
-  const std::string name = lease.at("name").is_string() ? "/" + lease["name"].get<std::string>() : "";
+  const json named = lease.value("name", json());
+  const std::string name = named.is_string() ? "/" + named.get<std::string>() : "";
   fmt::print("{}  {}  {}{}  {}\n", state == "waiting" ? "WAITING " : "GRANTED ", id, lease.value("tenant", ""), name,
              session.size(Bytes{lease.value("bytes", std::uint64_t{0})}));
   if (state != "waiting") return 0;

@@ -37,7 +37,8 @@ const std::map<Type, std::vector<Type>>& may_lead_to() {
 }
 
 bool belongs(const history::Event& earlier, const history::Event& event, Type type, const RecordedFacts& facts) {
-  if (type == Type::kGranted || type == Type::kDequeued) return !facts.lease.empty() && facts_of(earlier).lease == facts.lease;
+  if (type == Type::kGranted || type == Type::kDequeued)
+    return !facts.lease.empty() && facts_of(earlier).lease == facts.lease;
   if (event_type(earlier.type) == Type::kConfig) return facts.of_schedule && facts_of(earlier).of_schedule;
   if (earlier.tenant != event.tenant || (earlier.gpu && event.gpu && earlier.gpu != event.gpu)) return false;
   if (earlier.workload.empty() || event.workload.empty()) return true;  // one event is about the whole tenant

@@ -118,11 +118,11 @@ void tenant_shares(Exposition& out, const TenantShares& shares) {
   out.family("ration_tenant_configured_limit_bytes", "gauge",
              "Limit of the tenant, as the configuration, a schedule or a person set it.");
   for (const auto& [key, share] : shares)
-    if (share.limit < kUnlimited) out.sample(where(key), share.limit.count());
+    if (share.limit < kUnlimited) out.sample(where({key.first, key.second}), share.limit.count());
   out.family("ration_tenant_configured_guarantee_bytes", "gauge",
              "Guarantee of the tenant, as the configuration or a person set it.");
   for (const auto& [key, share] : shares)
-    if (share.guarantee > Bytes{0}) out.sample(where(key), share.guarantee.count());
+    if (share.guarantee > Bytes{0}) out.sample(where({key.first, key.second}), share.guarantee.count());
 }
 
 void tenants(Exposition& out, const Snapshot& snapshot) {

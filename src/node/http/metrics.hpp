@@ -16,7 +16,7 @@ struct MetricsOptions {
   bool processes = false;             ///< true if each process has a sample, with its pid
   std::size_t most_processes = 1000;  ///< the most samples of processes; further ones are omitted and counted
   std::size_t most_workloads = 1000;  ///< the most samples of workloads; further ones are omitted and counted
-  TenantShares tenant_shares;                  ///< the limits and guarantees of the tenants themselves
+  TenantShares tenant_shares;         ///< the limits and guarantees of the tenants themselves
   std::size_t queue_length = 0, stream_clients = 0;
   std::map<std::string, Bytes> queue_bytes;  ///< bytes that leases wait for, by tenant
   WaitHistogram queue_waits;                 ///< waits of granted leases

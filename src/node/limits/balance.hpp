@@ -76,7 +76,7 @@ struct Balanced {
   LimitReason reason = LimitReason::kConfigured;
   /// The other account, or the other tenant, with the largest unused guarantee; empty if there is none.
   std::string beneficiary;
-  bool shrinking = false;   ///< usage exceeds `in_force`
+  bool shrinking = false;  ///< usage exceeds `in_force`
 };
 
 /// Returns one result per account, in the order of the input. Guarantees above the capacity or the tenant's limit are

@@ -19,8 +19,8 @@ struct TenantShare {
 };
 /// The memory of a device that a new workload of a tenant can take.
 struct TenantRoom {
-  Bytes available;                  ///< free, and not kept for others
-  Bytes limit = kUnlimited;         ///< the tenant's limit
+  Bytes available;                   ///< free, and not kept for others
+  Bytes limit = kUnlimited;          ///< the tenant's limit
   Bytes left_of_limit = kUnlimited;  ///< the limit without what the tenant's workloads hold or are guaranteed
 };
 using TenantShares = std::map<std::pair<std::string, int>, TenantShare>;

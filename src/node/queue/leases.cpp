@@ -78,7 +78,7 @@ LeaseSubmission submission_from(const json& row) {
   return submission;
 }
 
-EventSubject subject_of(const LeaseSubmission& submission) { return {"", submission.tenant, submission.user, {}}; }
+EventSubject charged_to(const LeaseSubmission& submission) { return {"", submission.tenant, submission.user, {}}; }
 
 }  // namespace
 
@@ -380,7 +380,7 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
       continue;
     }
     if (!entry.for_resume && !entry.granted && !entry.over && entry.workload.empty())
-      events.push_back(dequeued_event(subject_of(entry.submission), facts_of(id, entry.submission),
+      events.push_back(dequeued_event(charged_to(entry.submission), facts_of(id, entry.submission),
                                       now_ns - std::min(now_ns, entry.submitted_ns), say<"lease.left_ended">()));
     remove_from_queue(id);
     each = entries_.erase(each);
@@ -414,13 +414,13 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
     }
     // A restored request may have a later time, by the clock of the previous daemon.
     waits_.note(static_cast<double>(now_ns - std::min(now_ns, entry.submitted_ns)) / 1e9);
-    events.push_back(granted_event(subject_of(entry.submission), facts_of(lease.request.id, entry.submission),
+    events.push_back(granted_event(charged_to(entry.submission), facts_of(lease.request.id, entry.submission),
                                    lease.gpus, lease.backfill ? to_text(*lease.backfill) : Message()));
   }
   for (const LeaseRequest& request : result.expired) {
     Entry& entry = entries_.at(request.id);
     entry.over = true;
-    events.push_back(dequeued_event(subject_of(entry.submission), facts_of(request.id, entry.submission),
+    events.push_back(dequeued_event(charged_to(entry.submission), facts_of(request.id, entry.submission),
                                     now_ns - std::min(now_ns, entry.submitted_ns), say<"lease.left_late">()));
   }
   for (const Lease& lease : result.lapsed) entries_.at(lease.request.id).over = true;

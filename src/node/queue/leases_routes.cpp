@@ -224,9 +224,9 @@ void add_lease_routes(const AddRoute& add, RouteHost& host, const Moment& moment
     if (!known) return http::problem({"E1526", fmt::format("you have no lease {}.", id), "ration ps", 3});
     if (lease && lease->state == LeaseState::kWaiting) {
       const std::uint64_t now_ns = unix_time_ns();
-      host.record({dequeued_event({"", lease->submission.tenant, lease->submission.user, {}},
-                                  facts_of(id, lease->submission), now_ns - std::min(now_ns, lease->submitted_ns),
-                                  say<"lease.left_removed">("by"_is(by)))});
+      host.record(
+          {dequeued_event({"", lease->submission.tenant, lease->submission.user, {}}, facts_of(id, lease->submission),
+                          now_ns - std::min(now_ns, lease->submitted_ns), say<"lease.left_removed">("by"_is(by)))});
     }
     Response response;
     response.status = 204;

@@ -77,12 +77,12 @@ struct StepResult {
 /// The reason why a request waits. The caller adds the occupants of the device.
 struct WaitReason {
   enum class Kind {
-    kNoRoom,    ///< too little memory is free; `gpu` comes closest
-    kBehind,    ///< it fits on `gpu`, but might delay `behind` (empty if the next step decides)
-    kTooLarge,  ///< no device that it may use could hold it even if empty; `gpu` comes closest
-    kNoDevice,  ///< a device that it needs no longer exists
-    kPromised,  ///< `kept` of the free bytes on `gpu` are guaranteed to the tenants in `behind`
-    kTenant,    ///< its tenant's limit is `capacity`, of which `free` is left
+    kNoRoom,          ///< too little memory is free; `gpu` comes closest
+    kBehind,          ///< it fits on `gpu`, but might delay `behind` (empty if the next step decides)
+    kTooLarge,        ///< no device that it may use could hold it even if empty; `gpu` comes closest
+    kNoDevice,        ///< a device that it needs no longer exists
+    kPromised,        ///< `kept` of the free bytes on `gpu` are guaranteed to the tenants in `behind`
+    kTenant,          ///< its tenant's limit is `capacity`, of which `free` is left
     kBehindInTenant,  ///< as kTenant, but `free` would suffice; it might delay `behind`, of the same tenant
   };
   Kind kind = Kind::kNoDevice;

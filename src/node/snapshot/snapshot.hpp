@@ -112,7 +112,7 @@ struct DeviceView {
   Bytes keep_free;  ///< bytes that the configuration keeps free
   Bytes sliced;     ///< slices without a workload; an occupied slice counts as its workload's guarantee
   Bytes available;  ///< bytes free for a workload without a guarantee
-  std::map<std::string, Bytes> kept_for;  ///< unused guarantees by tenant, of the tenant or of its workloads
+  std::map<std::string, Bytes> kept_for;         ///< unused guarantees by tenant, of the tenant or of its workloads
   std::optional<std::uint64_t> seconds_to_full;  ///< time until it is full at the present growth; absent without growth
 
   /// Returns the bytes in use; absent if the driver does not report them.

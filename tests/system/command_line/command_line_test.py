@@ -393,7 +393,7 @@ class CommandLine(unittest.TestCase):
         self.assertRegex(printed, rf'\n\[\[tenant\]\]\nname = "nlp" +# {own}:4\n')
         again = self.folder / "again.toml"
         again.write_text(printed)
-        self.assertEqual(self.ration("config", "validate", again).stdout, f"{again}: good\n", "what is printed can be read")
+        self.assertEqual(self.ration("config", "validate", again, NODE).stdout, f"{again}: good\n", "what is printed can be read")
         rows = {(row["section"], row["item"], row["key"]): row for row in self.document("config", "config", "print", "-o", "json")["data"]["settings"]}
         self.assertEqual(rows["tenant", "nlp", "guarantee"], {"section": "tenant", "item": "nlp", "key": "guarantee", "value": '"1GiB"',
                          "origin": f"{own}:5", "line": 5, "column": 1})
@@ -455,8 +455,8 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout.splitlines(), [
             f"{config}: good",
-            f"note: {config}:9:1: this machine has no group 'no-such-group'", "      getent group   lists the groups of this machine",
-            f"note: {config}:9:1: tenant nlp gets no workload by its match: the match at {config}:5 comes first and fits every user",
+            f"note: {config}:9:7: this machine has no group 'no-such-group'", "      getent group   lists the groups of this machine",
+            f"note: {config}:9:7: tenant nlp gets no workload by its match: the match at {config}:5 comes first and fits every user",
             "      Write it before the match that fits every user.",
             f"note: {config}:2:1: there is no file /nonexistent/token, and rationd does not start without it",
             "      umask 077; head -c 32 /dev/urandom | base64 > /nonexistent/token"])

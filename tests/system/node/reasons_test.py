@@ -208,7 +208,7 @@ limit = "14GiB"
         done = self.ration("fits", "6GiB", NODE, "--tenant", "nlp")
         self.assertIn("6.00 GiB does not fit now: tenant nlp has 4.94 GiB left of its limit of 7.00 GiB on GPU 0.", done.stderr)
         for words in re.findall(r"ration (fits .*?)   would", done.stderr):
-            self.assertEqual(self.ration(*words.split(), NODE).returncode, 0, words)
+            self.assertEqual(self.ration(*words.split()).returncode, 0, words)
         self.assertIn("--wait --tenant nlp --limit 6GiB", done.stderr)
 
     def test_what_others_were_promised_counts_against_a_tenants_guarantee(self):

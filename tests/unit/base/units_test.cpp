@@ -68,9 +68,9 @@ TEST(Units, TheFixForANumberWithoutAUnitIsASizeAndKeepsWhatStandsBeforeIt) {
   EXPECT_EQ(fix("4096"), "Write 4096MiB (TensorFlow's unit), 4GiB, or 50%.");
   EXPECT_EQ(fix("5000000000"), "Write 5000000000B, 4GiB, or 50%.");
   EXPECT_EQ(fix("99999999999999999999999"), "Write a size, such as 4GiB, or 50%.");
-  EXPECT_EQ(fix("-5"), "Write -5MiB (TensorFlow's unit), -4GiB, or -50%.");
-  EXPECT_EQ(fix("+5"), "Write +5MiB (TensorFlow's unit), +4GiB, or +50%.");
-  EXPECT_EQ(fix("max-5"), "Write max-5MiB (TensorFlow's unit), max-4GiB, or max-50%.");
+  EXPECT_EQ(fix("-5"), "Write -5GiB, -5MiB (TensorFlow's unit), or -50%.");
+  EXPECT_EQ(fix("+5"), "Write +5GiB, +5MiB (TensorFlow's unit), or +50%.");
+  EXPECT_EQ(fix("max-5"), "Write max-5GiB, max-5MiB (TensorFlow's unit), or max-50%.");
   EXPECT_EQ(fix("-0.5"), "Write -50% (of the GPU) or -512MiB.");
   EXPECT_EQ(parse_step("-5XiB", 16_GiB, 10_GiB).error().what, "'-5XiB' is not a size.");
 }

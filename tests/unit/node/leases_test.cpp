@@ -248,8 +248,8 @@ TEST(Leases, WhoIsKnownToBeGoneInTimePassesAndIsToldWhy) {
   EXPECT_EQ(row(brief).state, LeaseState::kGranted) << "its runs ended while it waited";
   EXPECT_EQ(row(brief).reason, "ahead of " + head + ", which cannot start before this run ends");
   ASSERT_EQ(events.size(), 1U);
-  EXPECT_EQ(events[0].text,
-            brief + " of nlp may start on GPU 0, ahead of " + head + ", which cannot start before this run ends");
+  EXPECT_EQ(events[0].text, brief + " of nlp (brief) may start on GPU 0, ahead of " + head +
+                                ", which cannot start before this run ends");
   EXPECT_EQ(row(head).state, LeaseState::kWaiting);
 }
 

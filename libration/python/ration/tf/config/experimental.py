@@ -128,11 +128,7 @@ def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
         _native.call("clear_memory_limit", None, known)
         return
     get_memory_limit(device)  # raises ValueError for an unknown device
-    size = _native.text(with_unit(limit, "set_memory_limit", warn=False))
-    if device[1] == "GPU":
-        _native.set_limit("set_memory_limit_text", known, _number(device), size)
-    else:
-        _native.call("set_memory_limit_text", None, known, size)
+    _native.call("set_memory_limit_text", None, known, _native.text(with_unit(limit, "set_memory_limit", warn=False)))
     from ... import limits  # imported here, because it imports this module
     limits.release_caches([_number(device)])
 
