@@ -33,6 +33,8 @@ PROMETHEUS = next((path for path in (pathlib.Path("/usr/bin/prometheus"), SOURCE
 # The second node's GPU reports its memory to the driver alone, which is asked anew each time and answers slowly.
 NODES = {"one": '[[device]]\nmodel = "T4"\ncontext = "64MiB"\nutilisation = 40\nreserved = "128MiB"\n[[device]]\nmodel = "T4"\ncontext = "64MiB"\norphaned = "1GiB"\n',
          "two": '[[device]]\nmodel = "GB10"\nmemory = "24GiB"\ncontext = "64MiB"\n'}
+# On the first node, where nothing is guaranteed to a tenant, a leak can fill a GPU.
+TENANTS = {"one": "", "two": '[[tenant]]\nname = "absent"\nlimit = "12GiB"\nguarantee = "64MiB"\n'}
 SLOW = {"one": {}, "two": {"RATION_SIM_LATENCY": "cuDeviceTotalMem=300ms"}}
 POD = ["--label", "engine=kubernetes", "--label", "container=research/train-0/main"]  # as the hook of a pod's container says
 # A pool that keeps what is freed, and a function that ration does not know.
@@ -62,7 +64,7 @@ class Node:
         description = self.folder / "node.toml"
         description.write_text(f'device_nodes = "{self.devices}"\n{NODES[name]}')
         self.sim = f"--sim={description}"
-        (self.folder / "ration.toml").write_text('[[tenant]]\nname = "nlp"\n[[tenant]]\nname = "vision"\n[[tenant]]\nname = "lab"\n[[tenant]]\nname = "absent"\nlimit = "12GiB"\nguarantee = "64MiB"\n')
+        (self.folder / "ration.toml").write_text('[[tenant]]\nname = "nlp"\n[[tenant]]\nname = "vision"\n[[tenant]]\nname = "lab"\n' + TENANTS[name])
         self.environment = environment_in(self.folder, RATION_SIM=str(description))
         self.state = self.folder / "state"
         self.state.mkdir(mode=0o700)
