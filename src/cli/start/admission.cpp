@@ -99,6 +99,28 @@ std::string holders_line(const Session& session, const json& lease, std::string_
   return fmt::format("{}{}\n", begin, fmt::join(parts, " · "));
 }
 
+std::string lease_waiting_as(const Session& session, const std::string& name) {
+  if (name.empty()) return "";
+  auto daemon = NodeClient::find(session);
+  if (!daemon || !*daemon) return "";
+  const auto waiting = (*daemon)->get("/api/v1/leases");
+  if (!waiting) return "";
+  const auto slash = name.rfind('/');
+  for (const json& lease : *waiting) {
+    const std::string whose = slash == std::string::npos ? "" : name.substr(0, slash);
+    const bool is_its = whose.empty() || lease.at("tenant") == whose || lease.at("user") == whose;
+    if (is_its && lease.value("name", json()) == name.substr(slash + 1)) return lease.at("lease");
+  }
+  return "";
+}
+
+Result<void> refuse_waiting(const Session& session, const std::string& name) {
+  const std::string lease = lease_waiting_as(session, name);
+  if (lease.empty()) return {};
+  return fail("E1801", fmt::format("'{}' does not run yet: it waits in the queue as {}.", name, lease),
+              fmt::format("ration why {}   shows what it waits for", lease), 3);
+}
+
 Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options, Bytes bytes) {
   RATION_TRY(const auto gpus, numbers_of(session, options.request.gpu));
   json request{{"bytes", bytes.count()},
@@ -118,7 +140,7 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
                "ration: priority {} is lowered to {}: only an operator may exceed the tenant's priority, up to "
                "1000.\n",
                *options.priority, lease->at("priority").get<int>());
-  bool announced = false;
+  std::optional<int> announced;  // its last position that was printed
   for (;;) {
     if (!lease) {
       // E1526: the daemon does not know the lease, for example because the daemon was started again. Asks for a new
@@ -149,8 +171,13 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
                   "ration ps   shows which workloads hold memory; --wait without a time waits without a time limit",
                   124);
     }
-    if (!announced) announce_waiting(session, *lease, bytes);
-    announced = true;
+    const int position = lease->value("position", 0);
+    if (!announced)
+      announce_waiting(session, *lease, bytes);
+    else if (position != *announced)
+      fmt::print(stderr, "ration: now position {} of {} - {}\n", position, lease->value("of", 0),
+                 lease->value("reason", "its turn"));
+    announced = position;
     std::this_thread::sleep_for(kAskedEvery);
     auto answer = daemon.get("/api/v1/leases/" + id);
     // Keeps waiting while the daemon is being started again or has too many clients.

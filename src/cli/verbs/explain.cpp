@@ -10,6 +10,7 @@
 
 #include "base/command.hpp"
 #include "cli/session/node_client.hpp"
+#include "cli/start/admission.hpp"
 #include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
 
@@ -304,6 +305,7 @@ Result<int> explain(const Session& session, const ExplainOptions& options) {
     return show(workload, "explain_workload", print_accounts);
   if (const auto of_tenant = explainer.ask("tenants", target); is_answer(of_tenant))
     return show(of_tenant, "explain_tenant", print_tenant);
+  RATION_TRY(refuse_waiting(session, target));
   return fail("E1801", fmt::format("this user has no running workload, process or tenant '{}' on a GPU.", target),
               "ration ps", 3);
 }

@@ -5,6 +5,7 @@
 #include "base/command.hpp"
 #include "cli/session/node_access.hpp"
 #include "cli/session/other_versions.hpp"
+#include "cli/start/admission.hpp"
 #include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
 
@@ -134,6 +135,7 @@ Result<int> set(const Session& session, const SetOptions& options) {
   if (!answer && answer.error().id == "E1801") {  // no workload has that name; a tenant may have it
     auto tenant = set_tenant(*node, session, options, request);
     if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
+    RATION_TRY(refuse_waiting(session, options.name));
   }
   if (!answer) return tl::unexpected(answer.error());
   RATION_TRY(agree(session, options, *answer));

@@ -14,7 +14,9 @@
 #include "base/command.hpp"
 #include "base/file.hpp"
 #include "base/strings.hpp"
+#include "cli/session/node_client.hpp"
 #include "cli/session/other_versions.hpp"
+#include "cli/start/admission.hpp"
 #include "cli/verbs/verbs.hpp"
 
 namespace ration::cli {
@@ -67,6 +69,23 @@ Result<void> send(const std::vector<Target>& targets, int signal) {
   return {};
 }
 
+/// Removes a run that waits from the queue, which ends its `ration run`.
+Result<int> leave_queue(const Session& session, const std::string& name, const std::string& lease) {
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  if (!session.dry_run) {
+    if (!confirmed(session, fmt::format("Remove {}, which waits as {}, from the queue?", session.shown(name), lease)))
+      return fail("E1205", fmt::format("you did not confirm that {} should leave the queue; nothing was done.", name),
+                  command({"stop", name, "--yes"}), 2);
+    RATION_TRY(daemon.remove("/api/v1/leases/" + lease));
+  }
+  const char* state = session.dry_run ? "would be removed from the queue" : "removed from the queue";
+  if (session.format() == Format::kJson)
+    session.print_json("stop", {{"workload", name}, {"pids", nlohmann::json::array()}, {"state", state}});
+  else
+    fmt::print("{} ({}): {}\n", session.shown(name), lease, state);
+  return 0;
+}
+
 }  // namespace
 
 Result<int> stop(const Session& session, const StopOptions& options) {
@@ -80,10 +99,13 @@ Result<int> stop(const Session& session, const StopOptions& options) {
     names.push_back(stored.contents.name);
     if (stored.contents.name == options.name) book = stored.contents;
   }
-  if (!book)
+  if (!book) {
+    if (const std::string lease = lease_waiting_as(session, options.name); !lease.empty())
+      return leave_queue(session, options.name, lease);
     return fail("E1801",
                 fmt::format("this user runs no workload named '{}'.{}", options.name, suggestion(options.name, names)),
                 "ration ps", 3);
+  }
   std::vector<Target> targets = processes_of(*book);
   std::vector<std::int32_t> pids;
   for (const Target& target : targets) pids.push_back(target.pid);

@@ -197,27 +197,11 @@ Result<std::string> newest_denial(const Session& session, const std::string& wor
       "ration ps", 3);
 }
 
-/// Returns the lease of a run that waits under this name (NAME, TENANT/NAME or USER/NAME); empty if none does.
-std::string waiting_under(const Session& session, const std::string& name) {
-  if (name.empty()) return "";
-  auto daemon = NodeClient::find(session);
-  if (!daemon || !*daemon) return "";
-  const auto waiting = (*daemon)->get("/api/v1/leases");
-  if (!waiting) return "";
-  const auto slash = name.rfind('/');
-  for (const json& lease : *waiting) {
-    const std::string whose = slash == std::string::npos ? "" : name.substr(0, slash);
-    const bool is_its = whose.empty() || lease.at("tenant") == whose || lease.at("user") == whose;
-    if (is_its && lease.value("name", json()) == name.substr(slash + 1)) return lease.at("lease");
-  }
-  return "";
-}
-
 }  // namespace
 
 Result<int> why(const Session& session, const std::string& what) {
   std::string id = what;
-  if (const std::string lease = waiting_under(session, what); !lease.empty()) return why_lease(session, lease);
+  if (const std::string lease = lease_waiting_as(session, what); !lease.empty()) return why_lease(session, lease);
   if (what.empty() || (!admission::is_number_of_something(what) && what.rfind("d-", 0) != 0)) {
     RATION_TRY(auto newest, newest_denial(session, what));
     id = std::move(newest);

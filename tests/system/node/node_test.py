@@ -624,6 +624,31 @@ class Waiting(Case):
         (left,) = self.until(lambda: self.events("dequeued"), "an event")
         self.assertRegex(left["text"], r" \(big\) left the queue after .*, without a GPU: (removed by|its command ended)")
 
+    def test_who_waits_does_not_run_yet_and_is_stopped_by_its_name(self):
+        self.holding("holder", "10GiB", "--limit", "12GiB")
+        waiter = self.waiting("--limit", "8GiB", "--name", "big", "--", "true")
+        waiter.stderr.readline()
+        for words in (("explain", "big"), ("set", "big", "--limit", "1GiB")):
+            self.assertIn("E1801 ration: 'big' does not run yet: it waits in the queue as q-1.\n      ration why q-1", self.ration(*words).stderr)
+        self.assertEqual(self.ration("stop", "big", "--dry-run").stdout, "big (q-1): would be removed from the queue\n")
+        self.assertEqual(json.loads(self.ration("stop", "big", "--dry-run", "-o", "json").stdout)["data"]["pids"], [])
+        self.assertEqual(len(self.get("/api/v1/leases")), 1)
+        self.assertEqual(self.ration("stop", "big", "--yes").stdout, "big (q-1): removed from the queue\n")
+        self.assertIn("E1549", waiter.communicate()[1])
+        self.assertEqual((self.get("/api/v1/leases"), len(self.events("dequeued"))), ([], 1))
+
+    def test_who_waits_is_told_when_it_moves_up(self):
+        self.holding("holder", "10GiB", "--limit", "12GiB")
+        first = self.waiting("--limit", "9GiB", "--name", "first", "--", "true")
+        first.stderr.readline()
+        second = self.waiting("--limit", "8GiB", "--name", "second", "--", "true")
+        self.addCleanup(lambda: (second.terminate(), second.communicate()))
+        while "position 2 of 2" not in second.stderr.readline():
+            pass
+        self.assertEqual(self.ration("stop", "first", "--yes").returncode, 0)
+        first.communicate()
+        self.assertIn("ration: now position 1 of 1 - not enough room", second.stderr.readline())
+
     def test_a_time_to_wait_ends(self):
         self.holding("holder", "10GiB", "--limit", "12GiB")
         waiter = self.waiting("200ms", "--limit", "8GiB", "--", "true")
