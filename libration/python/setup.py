@@ -2,6 +2,7 @@
 from RATION_PACKAGE, an unpacked package of ration's, or from the source tree's build."""
 import os
 import pathlib
+import re
 import shutil
 
 from setuptools import Distribution, setup
@@ -50,6 +51,12 @@ class WithNativeCode(Distribution):
         return True  # the wheel is for this platform
 
 
+def description():
+    """Returns the README for a package index: links to pages of the manual, which is in the package, become commands."""
+    text = (HERE / "README.md").read_text()
+    return re.sub(r"\[[^]]+\]\(\.\./\.\./docs/(?:scenarios/)?([\w-]+)\.md\)", r"`ration docs \1`", text)
+
+
 def data_files():
     """Returns the files to install outside the package, by folder of the environment."""
     files = {"share/jupyter/labextensions/ration-jupyter": ["ration_jupyter/labextension/package.json"],
@@ -73,4 +80,4 @@ if bdist_wheel is not None:
 
     commands["bdist_wheel"] = ForEveryPython
 
-setup(version=VERSION, cmdclass=commands, distclass=WithNativeCode, data_files=data_files())
+setup(version=VERSION, cmdclass=commands, distclass=WithNativeCode, data_files=data_files(), long_description=description(), long_description_content_type="text/markdown")

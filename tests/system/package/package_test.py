@@ -212,6 +212,16 @@ class EveryArchitecture(unittest.TestCase):
                 self.assertGreater(len(files), 0)
                 self.assertEqual(files - names, set())
 
+    def test_the_wheel_describes_itself_without_links_into_the_sources(self):
+        for architecture in PACKAGED:
+            (wheel,) = DIST.glob(f"ration-{VERSION}-py3-none-*_{architecture}.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+                text = archive.read(name).decode()
+            self.assertNotIn("](../", text)
+            self.assertIn("`ration docs tensorflow`", text)
+            self.assertIn("Classifier: Operating System :: POSIX :: Linux", text)
+
     def test_tarball_and_debian_package_have_the_python_package_of_the_wheel(self):
         for architecture, root in self.tarballs():
             (wheel,) = DIST.glob(f"ration-{VERSION}-py3-none-*_{architecture}.whl")
