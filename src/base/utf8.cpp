@@ -29,12 +29,6 @@ bool is_utf8(std::string_view text) noexcept {
   return true;
 }
 
-std::size_t count_characters(std::string_view text) noexcept {
-  std::size_t count = 0;
-  for (; !text.empty(); ++count) take_character(text);
-  return count;
-}
-
 std::string_view shortened(std::string_view text, std::size_t bytes) noexcept {
   std::string_view rest = text;
   std::size_t kept = 0;

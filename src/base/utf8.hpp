@@ -18,10 +18,6 @@ char32_t take_character(std::string_view& text) noexcept;
 
 [[nodiscard]] bool is_utf8(std::string_view text) noexcept;
 
-/// Counts characters; an invalid byte counts as one. The result is not a number of columns: a wide character counts
-/// once, and so does a combining mark.
-[[nodiscard]] std::size_t count_characters(std::string_view text) noexcept;
-
 /// Returns the longest beginning of at most `bytes` bytes that cuts no character in two.
 [[nodiscard]] std::string_view shortened(std::string_view text, std::size_t bytes) noexcept;
 

@@ -40,18 +40,6 @@ std::size_t columns_of(char32_t character) {
   return width < 0 ? 1 : static_cast<std::size_t>(width);
 }
 
-/// Returns the columns that a cell takes, without the sequences that colour it.
-std::size_t width_of(std::string_view cell) {
-  std::size_t width = 0;
-  while (!cell.empty()) {
-    if (cell.front() == '\033')
-      cell.remove_prefix(std::min(cell.find('m'), cell.size() - 1) + 1);
-    else
-      width += columns_of(take_character(cell));
-  }
-  return width;
-}
-
 /// Returns the beginning of a text that takes at most `columns`.
 std::string_view first_columns(std::string_view text, std::size_t columns) {
   std::string_view rest = text;
@@ -71,6 +59,17 @@ bool is_set(const char* variable) {
 }
 
 }  // namespace
+
+std::size_t text_columns(std::string_view cell) {
+  std::size_t width = 0;
+  while (!cell.empty()) {
+    if (cell.front() == '\033')
+      cell.remove_prefix(std::min(cell.find('m'), cell.size() - 1) + 1);
+    else
+      width += columns_of(take_character(cell));
+  }
+  return width;
+}
 
 std::size_t terminal_columns() {
   winsize size{};
@@ -212,8 +211,8 @@ Table::Layout Table::layout() const {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     all.shown.push_back(!columns_[i].optional ||
                         std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) { return row[i] != "-"; }));
-    std::size_t most = width_of(columns_[i].title);
-    for (const auto& row : rows_) most = std::max(most, width_of(row[i]));
+    std::size_t most = text_columns(columns_[i].title);
+    for (const auto& row : rows_) most = std::max(most, text_columns(row[i]));
     all.widths.push_back(most);
   }
   const std::size_t room = terminal_columns();
@@ -244,8 +243,8 @@ void Table::print_text() const {
     for (std::size_t i = 0; i < in_line; ++i) {
       if (!all.shown[i]) continue;
       std::string cell = cell_of(i);
-      if (width_of(cell) > all.widths[i]) cell = std::string(first_columns(cell, all.widths[i] - 1)) + "…";
-      const std::string pad(all.widths[i] - std::min(all.widths[i], width_of(cell)), ' ');
+      if (text_columns(cell) > all.widths[i]) cell = std::string(first_columns(cell, all.widths[i] - 1)) + "…";
+      const std::string pad(all.widths[i] - std::min(all.widths[i], text_columns(cell)), ' ');
       text += (i == 0 ? "" : "  ") + (columns_[i].right ? pad + cell : cell + pad);
     }
     text.erase(text.find_last_not_of(' ') + 1);

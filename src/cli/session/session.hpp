@@ -64,6 +64,8 @@ class Session {
   void print_error(const std::string& verb, const Error& error) const;
 };
 
+/// Returns the columns of a terminal that a text takes, without the sequences that colour it.
+[[nodiscard]] std::size_t text_columns(std::string_view text);
 /// Returns the columns of the terminal on standard output; without a terminal, more than any line has.
 [[nodiscard]] std::size_t terminal_columns();
 

@@ -68,7 +68,7 @@ std::string device_line(const Session& session, const json& device, std::vector<
     return line + named + rest;
   };
   std::size_t count = std::min(holders.size(), kMaxHolders);
-  const auto fits = [&] { return count_characters(with(count)) <= terminal_columns(); };
+  const auto fits = [&] { return text_columns(with(count)) <= terminal_columns(); };
   if (count == holders.size() && fits()) return with(count);
   std::stable_sort(holders.begin(), holders.end(), [](const json* left, const json* right) {
     return bytes_of(*left, "used_bytes") > bytes_of(*right, "used_bytes");
