@@ -88,7 +88,7 @@ def at_import() -> None:
 
 
 def withdraw() -> None:
-    """Removes this process, and the children that it starts from now on, from the workload that importing ration made.
+    """Takes this process, and the children that it starts later, out of the workload that `import ration` made.
 
     Call it before the program uses a GPU. Does nothing if `ration run` made the workload.
     """

@@ -70,7 +70,7 @@ class Measurement:
 
 
 def _on_devices() -> Tuple[int, int]:
-    """Returns the bytes in use on all GPUs, and their peak if it is known, else the same."""
+    """Returns the bytes in use on all GPUs, and their peak; if the peak is not known, returns the bytes in use twice."""
     used = peak = 0
     for number, gpu in enumerate(config.get_visible_devices("GPU")):
         try:

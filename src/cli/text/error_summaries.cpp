@@ -134,7 +134,7 @@ const std::vector<ErrorText>& error_texts() {
        "ration ps   shows which workloads hold memory"},
       {"E1545", "the driver did not move memory, or no longer knows the process",
        "ration doctor; ration events shows the process"},
-      {"E1546", "the workload is suspended already, or a workload to resume is not suspended", "ration ps"},
+      {"E1546", "the workload to suspend is already suspended, or the workload to resume is not", "ration ps"},
       {"E1548", "a program that the daemon needs cannot be started",
        "install the program in the message; alerts need curl"},
       {"E1549", "the command's place in the queue was cancelled",

@@ -163,8 +163,8 @@ const std::vector<Topic>& topics() {
        "this runtime asks the driver for private functions; a line on standard error names the library.\n"
        "Does not work, because it depends on a value that a kernel would compute: generate() of vLLM's second\n"
        "model runner never ends (set VLLM_USE_V2_MODEL_RUNNER=0); TensorBoard's files have no scalars;\n"
-       "torch.distributed's object lists with only NCCL fail with EOFError or UnpicklingError (start it with\n"
-       "init_process_group('cpu:gloo,cuda:nccl')). The whole list: ration docs frameworks\n\n"
+       "if NCCL is the only backend of torch.distributed, it cannot send lists of objects: EOFError or\n"
+       "UnpicklingError (instead: init_process_group('cpu:gloo,cuda:nccl')). All of them: ration docs frameworks\n\n"
        "Each program finds the CUDA version that it asks for, also if bash, torchrun or uv starts the program.\n"
        "--sim-cuda 12 or 13 simulates that version for all programs; --sim-cuda none simulates no CUDA runtime.\n"
        "ration sim env simulates a GPU without ration run.\n"},

@@ -338,7 +338,7 @@ const std::vector<VerbText>& verb_texts() {
        "record what a program does with GPU memory",
        "-o FILE [OPTIONS] [-- PROGRAM [ARGUMENTS]]",
        "Starts a program under a limit, or without one, as ration run does, and records every request for GPU "
-       "memory that the program or a process started by it makes. The last line says what was recorded and what to "
+       "memory of the program and of the processes that it starts. The last line says what was recorded and what to "
        "type next. Without a program, makes FILE from the parts that ration run left behind when it was killed.",
        {{"ration record -o train.rec -- python train.py", "record a training run"},
         {"ration record -o train.rec --sim=T4:16GiB -- ration-workload grow", "try a recording without a GPU"}}},

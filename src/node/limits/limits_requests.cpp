@@ -233,7 +233,7 @@ Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const Limit
                                              const Caller& caller) {
   if (!caller.is_operator)
     return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
-                "Ask root or a member of group ration, or change your own workloads: ration ps", 5);
+                "Ask root or a member of group ration, or change only your own workloads: ration ps   shows them", 5);
   const TenantStatus* tenant = tenants.find(request.workload);
   if (tenant == nullptr) {
     std::vector<std::string> names;

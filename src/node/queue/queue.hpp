@@ -95,7 +95,7 @@ struct WaitReason {
 };
 /// Renders the reason: `not enough room: GPU 1 has the most: 14.2 GiB of 47.5 GiB are neither held nor promised`.
 [[nodiscard]] Message to_text(const WaitReason& reason);
-/// Renders the backfill: `ahead of q-5; there is room for both`.
+/// Renders the backfill: `ahead of q-5: there is room for both`.
 [[nodiscard]] Message to_text(const Lease::Backfill& backfill);
 
 /// The usual wait here, or the reason why it is unknown.

@@ -599,7 +599,7 @@ class Waiting(Case):
         self.assertRegex(second, f"kept for {head}, which comes first and may start in .*; how long this run takes is not known")
         self.assertEqual(self.ration("run", NODE, "--wait", *brief).returncode, 0)
         self.assertEqual([row["lease"] for row in self.get("/api/v1/leases")][0], head)
-        self.assertTrue(any(event["text"].endswith(f", ahead of {head}, which cannot start before this run ends") for event in self.events("granted")))
+        self.assertTrue(any(event["text"].endswith(f", ahead of {head}: this run ends before {head} can start") for event in self.events("granted")))
         runs.communicate("ends\n")
         self.assertEqual([process.wait(PATIENCE) for process in (runs, large, unknown)], [0, 0, 0])
         self.assertEqual([event["workload"] for event in self.events("started")][10:], ["long", "brief", "large", "unknown"])

@@ -246,10 +246,10 @@ TEST(Leases, WhoIsKnownToBeGoneInTimePassesAndIsToldWhy) {
   for (int i = 0; i < 5; ++i) leases.learn(program("brief"), 60 * kSecond);
   const auto events = leases.step(now, 6 * kSecond);
   EXPECT_EQ(row(brief).state, LeaseState::kGranted) << "its runs ended while it waited";
-  EXPECT_EQ(row(brief).reason, "ahead of " + head + ", which cannot start before this run ends");
+  EXPECT_EQ(row(brief).reason, "ahead of " + head + ": this run ends before " + head + " can start");
   ASSERT_EQ(events.size(), 1U);
-  EXPECT_EQ(events[0].text, brief + " of nlp (brief) may start on GPU 0, ahead of " + head +
-                                ", which cannot start before this run ends");
+  EXPECT_EQ(events[0].text, brief + " of nlp (brief) may start on GPU 0, ahead of " + head + ": this run ends before " +
+                                head + " can start");
   EXPECT_EQ(row(head).state, LeaseState::kWaiting);
 }
 

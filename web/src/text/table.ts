@@ -467,7 +467,7 @@ export const table = {
   "recording.holes": ["hole", "空洞"],
   "recording.cuts": ["unused address space left out", "略去未用的地址空间"],
   "recording.noBlocks": ["No block with an address was live.", "没有带地址的存活块。"],
-  "recording.addressNote": ["Addresses are those that the program sees. The driver can put separate pieces of memory behind neighbouring addresses: a hole costs memory only if an allocator of the program keeps that memory. The memory then counts as unused in pools.", "地址是程序看到的地址。相邻地址的背后，驱动可以放置不连续的显存：只有程序的分配器保留着空洞对应的显存时，空洞才占用显存，并计入显存池中未用的部分。"],
+  "recording.addressNote": ["Addresses are those that the program sees. The driver can put separate pieces of memory behind neighbouring addresses, so a hole between addresses wastes no memory by itself. It does if an allocator of the program keeps memory in the hole; this memory then counts as unused in pools.", "地址是程序看到的地址。相邻地址的背后，驱动可以放置不连续的显存：只有程序的分配器保留着空洞对应的显存时，空洞才占用显存，并计入显存池中未用的部分。"],
   "recording.fragmentation": ["Fragmentation over time", "碎片随时间的变化"],
   "recording.usageNote": ["The chart shows {count} moments of the range. The difference between held and requested memory consists of rounding and of memory that pools keep unused.", "取自区间内的 {count} 个时刻。占用与已申请之差，是取整和显存池中未用的部分。"],
   "recording.neverFreed": ["Never freed before its process ended", "进程结束前从未释放"],
