@@ -174,6 +174,12 @@ class Docker(PrivateDaemon):
     def missing(cls):
         return [program for program in ("runc", "busybox") if shutil.which(program) is None] + ([] if os.access(cls.place / "sbin/dockerd", os.X_OK) else ["docker"])
 
+    def call(self, *arguments, **options):
+        """On a loaded machine Docker can lose what a container printed just before it ended (moby/moby#45689): one that printed nothing is run again."""
+        done = super().call(*arguments, **options)
+        lost = arguments[0] in ("run", "exec") and "--detach" not in arguments and (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        return super().call(*arguments, **options) if lost else done
+
     def command(self, *arguments):
         words = list(map(str, arguments))
         if words[0] == "run":
