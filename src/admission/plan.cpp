@@ -125,7 +125,7 @@ Result<Bytes> granules_on(const machine::Device& device, Bytes asked, const std:
         "E1105",
         fmt::format("{} {} is less than one granule of device memory (2.00 MiB), so every request would be denied.",
                     what, text),
-        "Give more than a CUDA context takes, such as 1GiB, or leave it out for all of the GPU.", 2);
+        "Give more than a CUDA context needs, such as 1GiB, or leave the option out for all of the GPU.", 2);
   }
   return size;
 }
