@@ -79,7 +79,7 @@ std::string devices_asked_for(const PlanRequest& request, const machine::Machine
 Result<void> enter_slice(const PlanRequest& request, const machine::Machine& machine, const book::Store& store,
                          Plan& plan) {
   if (!request.limit.empty() || !request.gpu.empty() || !request.guarantee.empty()) {
-    return fail("E1605", "a slice brings its own GPU, limit and guarantee.",
+    return fail("E1605", "a slice has a GPU, a limit and a guarantee of its own.",
                 command({"run", "--slice", request.slice, "--"}) + " …", 2);
   }
   RATION_TRY(const auto slices, read_slices(store));

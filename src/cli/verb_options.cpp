@@ -236,7 +236,7 @@ void add_workload_verbs(CommandLine& line) {
          "new limit of pinned host memory; unlimited removes the limit, +1GiB and -1GiB change the present limit")
       ->needs(whose);
   option(set, "--guarantee", typed.guarantee, "SIZE", "new guarantee; none removes the guarantee")->needs(whose);
-  option(set, "--gpu", typed.gpu, "GPU", "only on this GPU")->needs(whose);
+  option(set, "--gpu", typed.gpu, "GPU", "apply the change only on this GPU")->needs(whose);
   option(set, "--schedule", typed.schedule, "'NAME=[DAYS ]FROM-TO:TENANT=SIZE,…'",
          "limits of tenants for hours of the day; NAME=off removes a schedule; without a value, --schedule shows all "
          "schedules")
@@ -377,7 +377,7 @@ void add_recordings(CommandLine& line) {
   auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);
   word(inspect, "file", typed.file, "FILE")->required();
   option(inspect, "--at", typed.at, "TIME",
-         "show what was held at this time after the start, such as 90s, instead of at the peak");
+         "show the memory at this time after the start, such as 90s, instead of the memory at the peak");
   option(inspect, "--diff", typed.other, "FILE",
          "compare with another recording: show for which uses the other recording holds more or less memory");
   line.add_output(inspect, {"csv", "html"});

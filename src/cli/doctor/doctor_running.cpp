@@ -115,9 +115,8 @@ Finding check_ungoverned(const Session& session) {
     return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML the processes are unknown)");
   return warn(
       fmt::format("not under any limit: {}", fmt::join(who, ", ")),
-      fmt::format(
-          "ration explain {}   shows it; a program that 'ration run' starts cannot take memory that others need",
-          first));
+      fmt::format("ration explain {}   shows it; a program under 'ration run' cannot take memory that others need",
+                  first));
 }
 
 Finding check_orphaned(const Session& session) {

@@ -256,9 +256,9 @@ const std::vector<VerbText>& verb_texts() {
        "[WORKLOAD] [OPTIONS]",
        "Asks programs to give back memory that they hold but do not use. Pools of the driver (cuda_malloc_async of "
        "TensorFlow, JAX and PyTorch) give back their unused memory at the program's next call that frees memory or "
-       "waits for the GPU; ration's library gives back the unused memory of its own pool. A framework keeps its own "
-       "cache: PyTorch empties its cache when a lower limit (ration set) denies a request, and ration suspend moves "
-       "everything to the host.",
+       "waits for the GPU; ration's library gives back the unused memory of its own pool. trim does not empty the "
+       "cache of a framework: PyTorch empties its cache when a lower limit (ration set) denies a request, and ration "
+       "suspend moves everything to the host.",
        {{"ration trim nlp", "one workload"},
         {"ration trim --idle 30m --dry-run", "list the workloads that ration would ask to give memory back"},
         {"ration trim --idle 30m", "all workloads that were idle for 30 minutes"}}},
