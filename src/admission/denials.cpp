@@ -97,7 +97,7 @@ Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, cons
   if (denial.reason == DenialReason::kDeviceFull)
     return {
         denial.waited_ns > 0
-            ? "ration ps   (shows which workloads hold memory), then ask for less, wait longer, or take another --gpu"
+            ? "ration ps   (shows which workloads hold memory), then ask for less, wait longer, or use another --gpu"
             : "ration ps   (shows which workloads hold memory), then wait for one to end: --on-deny wait"};
   if (denial.reason == DenialReason::kHostLimit) return host_fix(denial, book, running);
   if (denial.reason == DenialReason::kTableFull)

@@ -79,7 +79,7 @@ std::string devices_asked_for(const PlanRequest& request, const machine::Machine
 Result<void> enter_slice(const PlanRequest& request, const machine::Machine& machine, const book::Store& store,
                          Plan& plan) {
   if (!request.limit.empty() || !request.gpu.empty() || !request.guarantee.empty()) {
-    return fail("E1605", "a slice brings its own GPU, limit and guarantee.",
+    return fail("E1605", "a slice has a GPU, a limit and a guarantee of its own.",
                 command({"run", "--slice", request.slice, "--"}) + " …", 2);
   }
   RATION_TRY(const auto slices, read_slices(store));
@@ -125,7 +125,7 @@ Result<Bytes> granules_on(const machine::Device& device, Bytes asked, const std:
         "E1105",
         fmt::format("{} {} is less than one granule of device memory (2.00 MiB), so every request would be denied.",
                     what, text),
-        "Give more than a CUDA context takes, such as 1GiB, or leave it out for all of the GPU.", 2);
+        "Give more than a CUDA context needs, such as 1GiB, or leave the option out for all of the GPU.", 2);
   }
   return size;
 }

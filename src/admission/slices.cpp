@@ -28,7 +28,7 @@ Result<std::vector<Bytes>> fitting(const machine::Device& device, std::vector<By
     share = round_down(share, kGranule);
     if (share == Bytes{0})
       return fail("E1602", "a slice would have no memory.",
-                  "Give each slice more than a CUDA context takes, such as 1GiB, or make fewer of them.", 2);
+                  "Give each slice more than a CUDA context needs, such as 1GiB, or make fewer slices.", 2);
     before = sum;
     sum = add(sum, share);
   }
@@ -37,8 +37,8 @@ Result<std::vector<Bytes>> fitting(const machine::Device& device, std::vector<By
                 fmt::format("the slices need {}, but GPU {} has {}.", format_size(sum), device.index,
                             format_size(device.total)),
                 before < device.total
-                    ? fmt::format("Make the last one {}, or 'rest'.", exact_size(device.total - before))
-                    : std::string("Make them smaller: --into makes equal ones."),
+                    ? fmt::format("Make the last slice {}, or 'rest'.", exact_size(device.total - before))
+                    : std::string("Make the slices smaller; --into makes slices of equal size."),
                 4);
   }
   return shares;

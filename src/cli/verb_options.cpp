@@ -41,9 +41,10 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
       "limit of pinned host memory for all processes of the workload together: 8GiB, or 50% of the machine's memory");
   option(verb, "--guarantee", request.guarantee, "SIZE",
          "memory kept for the workload; rejected if other guarantees leave too little memory");
-  option(verb, "--gpu", request.gpu, "GPU",
-         "index, UUID, several (0,1), all, or auto (the GPU with the most room). Each GPU has this limit. Default: "
-         "CUDA_VISIBLE_DEVICES, else all GPUs of --sim, else auto");
+  option(
+      verb, "--gpu", request.gpu, "GPU",
+      "index, UUID, several (0,1), all, or auto (the GPU with the most room). The limit applies to each GPU. Default: "
+      "CUDA_VISIBLE_DEVICES, else all GPUs of --sim, else auto");
   option(verb, "--slice", request.slice, "SLICE", "run inside a slice made by ration split");
   option(verb, "-n,--name", request.name, "NAME", "name of the workload");
   option(verb, "--tenant", request.tenant, "TENANT", "tenant that is charged");
@@ -145,12 +146,14 @@ void add_jupyter(CommandLine& line) {
       });
   action(jupyter, typed.action, {"install", "list", "uninstall"});
   word(jupyter, "kernel", typed.kernel, "KERNEL");
-  option(jupyter, "-n,--name", typed.name, "NAME", "name of a new kernel; default: ration-4gib, by its limit");
+  option(jupyter, "-n,--name", typed.name, "NAME",
+         "name of a new kernel; default: made from the limit, such as ration-4gib");
   option(jupyter, "-l,--limit", typed.limit, "SIZE", "limit of a notebook on each GPU: 4GiB, 50%");
   option(jupyter, "--display-name", typed.display_name, "TEXT", "name that Jupyter shows");
   option(jupyter, "--python", typed.python, "PATH", "Python that has Jupyter and runs the cells; default: python3");
   auto* user = jupyter->add_flag("--user", typed.user, "install for this user; default: for all users");
-  auto* sys_prefix = jupyter->add_flag("--sys-prefix", typed.sys_prefix, "install in the environment of that Python");
+  auto* sys_prefix =
+      jupyter->add_flag("--sys-prefix", typed.sys_prefix, "install in the environment of the Python in --python");
   option(jupyter, "--prefix", typed.prefix, "FOLDER", "install in the environment at this folder")
       ->excludes(user)
       ->excludes(sys_prefix);
@@ -233,10 +236,10 @@ void add_workload_verbs(CommandLine& line) {
          "new limit of pinned host memory; unlimited removes the limit, +1GiB and -1GiB change the present limit")
       ->needs(whose);
   option(set, "--guarantee", typed.guarantee, "SIZE", "new guarantee; none removes the guarantee")->needs(whose);
-  option(set, "--gpu", typed.gpu, "GPU", "only on this GPU")->needs(whose);
+  option(set, "--gpu", typed.gpu, "GPU", "apply the change only on this GPU")->needs(whose);
   option(set, "--schedule", typed.schedule, "'NAME=[DAYS ]FROM-TO:TENANT=SIZE,…'",
-         "limits of tenants that the daemon applies at hours of the day; NAME=off removes a schedule; without a "
-         "value, shows all schedules")
+         "limits of tenants for hours of the day; NAME=off removes a schedule; without a value, --schedule shows all "
+         "schedules")
       ->expected(0, 1)
       ->excludes(whose);
   add_yes(line, set);
@@ -246,7 +249,8 @@ void add_workload_verbs(CommandLine& line) {
 void add_views(CommandLine& line) {
   auto [ps, to_list] = line.add<PsOptions>("ps", cli::ps);
   word(ps, "workload", to_list.name, "WORKLOAD");
-  option(ps, "--sort", to_list.sort, "FIELDS", "fields to sort by; -used,name: the largest use first, then by name");
+  option(ps, "--sort", to_list.sort, "FIELDS",
+         "fields to sort by: -used,name sorts by use, the largest first, then by name");
   option(ps, "-w,--watch", to_list.every, "TIME", "refresh every 2 s, or at this interval; Ctrl-C stops")
       ->expected(0, 1)
       ->default_str("2s");
@@ -261,7 +265,8 @@ void add_views(CommandLine& line) {
   top->add_flag("--once", to_show.once, "print one frame as text; the default without a terminal");
   option(top, "--filter", to_show.filter, "FILTER",
          "only rows that match: 'used>4GiB & denied>0', tenant~=nlp, governed==no, idle>30m");
-  option(top, "--sort", to_show.sort, "FIELDS", "fields to sort by; -used,name: the largest use first, then by name");
+  option(top, "--sort", to_show.sort, "FIELDS",
+         "fields to sort by: -used,name sorts by use, the largest first, then by name");
   top->add_flag("--readonly", to_show.read_only,
                 "ignore keys that change something; the default for users who are not operators");
   top->add_flag("--ascii", to_show.ascii, "draw for a terminal without UTF-8; default: as LC_ALL and LANG say");
@@ -282,7 +287,7 @@ void add_views(CommandLine& line) {
   auto [events, of_past] = line.add<EventsOptions>("events", cli::events);
   events->add_flag("-f,--follow", of_past.follow, "print further events as they happen");
   option(events, "--since", of_past.since, "NUMBER|TIME",
-         "only events after this number, or from this last period: 10m");
+         "only events after the event with this number, or from the last minutes or hours: 10m");
   option(events, "-n,--lines", of_past.lines, "N", "only the newest N")->check(CLI::Range(0, 10000));
   option(events, "--type", of_past.types, "TYPE", "only events of these types: denied, resized and so on")
       ->delimiter(',');
@@ -349,7 +354,8 @@ void add_planning(CommandLine& line) {
       ->excludes(size);
   option(fits, "--gpu", to_fit.gpu, "GPU",
          "as for ration run: auto (any one GPU), all (every GPU), 0,1 (each of these two)");
-  option(fits, "--tenant", to_fit.tenant, "NAME", "for a workload of this tenant; default: the tenant of ration run");
+  option(fits, "--tenant", to_fit.tenant, "NAME",
+         "for a workload of this tenant; default: the tenant that ration run would choose");
   line.add_output(fits);
 }
 
@@ -358,7 +364,7 @@ void add_recordings(CommandLine& line) {
     options.program = line.words.program;
     return options.program.empty() ? pack_recording(session, options.record) : cli::run(session, std::move(options));
   });
-  option(record, "-o,--out", to_run.record, "FILE", "the recording")->required();
+  option(record, "-o,--out", to_run.record, "FILE", "file for the recording")->required();
   add_sites(record, to_run);
   add_deep(record, to_run);
   add_plan_options(record, to_run);
@@ -366,12 +372,12 @@ void add_recordings(CommandLine& line) {
   auto [to_import, imported] = line.add<ImportOptions>("import", cli::import_recording);
   word(to_import, "file", imported.file, "FILE")->required();
   option(to_import, "-o,--output", imported.out, "FILE",
-         "the recording; default: the file's name with the ending .rec");
+         "file for the recording; default: the file's name with the ending .rec");
 
   auto [inspect, typed] = line.add<InspectOptions>("inspect", cli::inspect);
   word(inspect, "file", typed.file, "FILE")->required();
   option(inspect, "--at", typed.at, "TIME",
-         "show what was held at this time after the start, such as 90s, instead of at the peak");
+         "show the memory at this time after the start, such as 90s, instead of the memory at the peak");
   option(inspect, "--diff", typed.other, "FILE",
          "compare with another recording: show for which uses the other recording holds more or less memory");
   line.add_output(inspect, {"csv", "html"});
@@ -409,7 +415,7 @@ void add_machine_verbs(CommandLine& line) {
   doctor->add_flag("--probe", to_check.probe, "try to exceed a limit in every known way");
   doctor->add_flag("--try-suspend", to_check.try_suspend, "move the memory of a test program to the host and back");
   doctor->add_flag("--strict", to_check.strict, "count warnings as failures");
-  option(doctor, "--only", to_check.only, "CHECK", "run only these checks or groups of checks")->delimiter(',');
+  option(doctor, "--only", to_check.only, "CHECK", "run only these checks, or these groups of checks")->delimiter(',');
   option(doctor, "--skip", to_check.skip, "CHECK", "all checks except these")->delimiter(',');
   line.add_output(doctor, {"csv"});
 

@@ -74,7 +74,7 @@ const std::vector<Measure>& measures() {
       {"idle", Unit::kDuration, "time for which a workload has been idle while it holds memory"},
       {"denials", Unit::kCount, "denied requests of a workload in the last minute"},
       {"queue.length", Unit::kCount, "number of runs that wait for memory"},
-      {"guard.lost", Unit::kEvent, "a workload is no longer held to its limit"},
+      {"guard.lost", Unit::kEvent, "the limit of a workload is no longer enforced"},
   };
   return all;
 }

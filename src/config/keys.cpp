@@ -38,7 +38,7 @@ std::vector<Key> daemon_keys() {
       {"socket", field<kText, &Daemon::socket>, "/run/ration/ration.sock",
        "Unix socket of the daemon, for the command line.", "\"/run/ration/ration.sock\""},
       {"listen", field<kListen, &Daemon::listen>, "127.0.0.1:7077",
-       "Address and port for HTTP; empty: none. An address that other machines can reach needs a token_file.",
+       "Address and port for HTTP; empty: no port. An address that other machines can reach needs a token_file.",
        "\"127.0.0.1:7077\""},
       {"token_file", field<kText, &Daemon::token_file>, "",
        "File with the token that gives a request an operator's rights.", "\"/etc/ration/token\""},
@@ -104,8 +104,8 @@ std::vector<Key> tenant_keys() {
       {{"name", field<kName, &Tenant::name>, "", "Name of the tenant.", "\"nlp\""}},
       {
           {"guarantee", field<kFinite, &Tenant::guarantee>, "", "Bytes of each GPU kept for the tenant.", "\"8GiB\""},
-          {"limit", field<kSize, &Tenant::limit>, "unlimited", "Limit on each GPU for all of its workloads together.",
-           "\"16GiB\""},
+          {"limit", field<kSize, &Tenant::limit>, "unlimited",
+           "Limit on each GPU for all workloads of the tenant together.", "\"16GiB\""},
           {"soft", field<kShare, &Tenant::soft>, "", "Share of the limit above which the daemon warns the tenant.",
            "\"90%\""},
           {"priority", field<kWhole, &Tenant::priority>, "0", "Place in the queue: a higher number goes first.", "10"},
@@ -117,7 +117,7 @@ std::vector<Key> policy_keys() {
   return with_match<&Policy::match>(
       {}, {
               {"per", field<kOneOf<Per>, &Policy::per>, "workload",
-               "Holders of the limit: each user, each workload, or all together.", "\"user\"",
+               "Who has the limit: each user, each workload, or all together.", "\"user\"",
                one_of("workload", "user", "all")},
               {"limit", field<kSize, &Policy::limit>, "", "Limit on each GPU.", "\"8GiB\""},
               {"host_limit", field<kSize, &Policy::host_limit>, "",
@@ -173,8 +173,8 @@ std::vector<Key> report_keys() {
 std::vector<Key> recordings_keys() {
   return {
       {"keep", field<kFinite, &Configuration::recordings, &Recordings::keep>, "1GiB",
-       "Most bytes that are kept of each user's recordings. Only recordings that policies asked for count; the oldest "
-       "is removed first. 50% is half of the file system.",
+       "Most bytes of recordings that are kept for each user. Only recordings that policies asked for count; the "
+       "oldest is removed first. 50% is half of the file system.",
        "\"1GiB\""},
   };
 }
@@ -182,7 +182,7 @@ std::vector<Key> recordings_keys() {
 std::vector<Key> http_keys() {
   return {
       {"anonymous", field<kOneOf<Anonymous>, &Configuration::http, &Http::anonymous>, "totals",
-       "Data that a request without a user and a token may read. totals: the totals of the GPUs; all: everything "
+       "Data that a request with neither a user nor a token may read. totals: the totals of the GPUs; all: everything "
        "except command lines, labels and processes. The daemon reads this key only when it starts.",
        "\"all\"", one_of("totals", "all")},
   };

@@ -190,8 +190,8 @@ std::string layers_text() {
   return "ration reads /etc/ration/ration.toml, then $XDG_CONFIG_HOME/ration/ration.toml (or the file in\n"
          "RATION_CONFIG). For each key the later file wins, and an option of the command line wins over both.\n"
          "A file can begin with schema = 1, the version of its format. Tenants with the same name, and devices\n"
-         "with the same match, are merged from both files. Tenants, devices, policies and schedules that only the\n"
-         "later file has come first in the order. If several match, the first applies.\n"
+         "with the same match, are merged from both files. Tenants, devices, policies and schedules that stand\n"
+         "only in the later file come first in the order. If several match, the first applies.\n"
          "An unknown key or an impossible value is an error with its line and column, and nothing of the file is\n"
          "applied.\n";
 }

@@ -121,14 +121,15 @@ Response LocalNode::denial(const std::string& id) {
     }
     return http::problem(
         {"E1413",
-         fmt::format("run {} ({}) has no denial {}: it was denied {} times, and the newest 256 are kept.", wanted->run,
-                     book.name, id, book.denial_count),
+         fmt::format("run {} ({}) has no denial {}: it was denied {} times, and only the newest 256 denials are kept.",
+                     wanted->run, book.name, id, book.denial_count),
          "ration ps", 3});
   }
-  return http::problem({"E1413",
-                        fmt::format("no run {} is recorded here; of the runs that have ended, the newest 32 are kept.",
-                                    wanted ? std::to_string(wanted->run) : id),
-                        "ration ps", 3});
+  return http::problem(
+      {"E1413",
+       fmt::format("no run {} is recorded here; of the runs that have ended, only the newest 32 are kept.",
+                   wanted ? std::to_string(wanted->run) : id),
+       "ration ps", 3});
 }
 
 }  // namespace ration::node

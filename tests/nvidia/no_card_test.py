@@ -83,7 +83,7 @@ class NoNvml(Machine):
                 self.assertIn("n/a (the driver does not report it)", listed.stdout)
                 doctor = json.loads(self.run_on(both, RATION, "doctor", "--only", "gpu.driver", "-o", "json").stdout)["data"][0]
                 self.assertEqual(doctor["result"], "WARN")
-                self.assertRegex(doctor["message"], "no NVML: the memory of each process is n/a, and contexts are charged by an estimate")
+                self.assertRegex(doctor["message"], "no NVML: the memory of each process is n/a, and the size of a context is an estimate")
                 _, listed = self.start_daemon(both)
                 self.assertEqual(len(listed["devices"]), 1)
                 self.assertTrue(listed["devices"][0]["used_bytes_na"])

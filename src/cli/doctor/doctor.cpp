@@ -59,7 +59,7 @@ Finding check_driver(const Session& session) {
       "driver {}, {}: {}", machine->driver_version.empty() ? "n/a (it reports no version)" : machine->driver_version,
       counted(machine->devices.size(), "GPU"), machine->devices.front().name);
   if (machine->management) return ok(what);
-  return warn(what + ", but no NVML: the memory of each process is n/a, and contexts are charged by an estimate",
+  return warn(what + ", but no NVML: the memory of each process is n/a, and the size of a context is an estimate",
               "In Docker: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 }
 
@@ -353,7 +353,8 @@ std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Pr
     else
       probed.skipped[name] = "error " + refusal;
     if (Bytes{obtained} > run.most)
-      probed.past.push_back(fmt::format("{} took {} of {}", name, format_size(Bytes{obtained}), format_size(run.most)));
+      probed.past.push_back(fmt::format("{} allocated {} under a limit of {}", name, format_size(Bytes{obtained}),
+                                        format_size(run.most)));
     if (after != "returned") probed.past.push_back(fmt::format("{} did not give all memory back", name));
   }
   if (done.exit_code == 0 && any) return std::nullopt;

@@ -42,7 +42,7 @@ Finding check_daemon(const Session& session) {
                   age ? fmt::format("{:.1f} s ago", *age) : "n/a (none yet)");
   if (text("version") != RATION_VERSION) return warn(what + "; this is " RATION_VERSION, "ration service restart");
   constexpr double kTooLong = 60;
-  if (age.value_or(0) > kTooLong) return warn(what + ": it no longer ticks", "ration service restart");
+  if (age.value_or(0) > kTooLong) return warn(what + ": the daemon no longer ticks", "ration service restart");
   if (health->at("problem").is_string()) return warn(what + ": " + text("problem"), "ration events --type daemon");
   return ok(what);
 }
@@ -115,9 +115,8 @@ Finding check_ungoverned(const Session& session) {
     return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML the processes are unknown)");
   return warn(
       fmt::format("not under any limit: {}", fmt::join(who, ", ")),
-      fmt::format(
-          "ration explain {}   shows it; a program that 'ration run' starts cannot take memory that others need",
-          first));
+      fmt::format("ration explain {}   shows it; a program under 'ration run' cannot take memory that others need",
+                  first));
 }
 
 Finding check_orphaned(const Session& session) {

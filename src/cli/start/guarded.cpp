@@ -36,12 +36,13 @@ Result<void> refuse_ungoverned(const RunOptions& options, const machine::Enforce
   const bool is_another = !examined.program.empty() && !examined.program.ends_with(typed);
   const std::string program = printable(is_another ? examined.program : typed);
   if (options.require_enforced && options.allow_ungoverned)
-    return fail("E1404",
-                "--allow-ungoverned contradicts --require-enforced, which requires the limit to be "
-                "enforced on every program.",
-                "Leave one of them out; require_enforced can also be set in a configuration file: ration config "
-                "print",
-                6);
+    return fail(
+        "E1404",
+        "--allow-ungoverned contradicts --require-enforced, which requires the limit to be "
+        "enforced on every program.",
+        "Leave one of the two options out; require_enforced can also be set in a configuration file: ration config "
+        "print",
+        6);
   const bool refused = examined.hold == machine::Hold::kNothing ||
                        (options.require_enforced && examined.hold == machine::Hold::kChildren);
   if (!refused) return {};

@@ -43,7 +43,8 @@ Result<void> pack(const Session& session, const std::string& file, const std::st
   const auto processes =
       std::count_if(header.processes.begin(), header.processes.end(), [](const auto& each) { return each.pid != 0; });
   if (header.lacks_ranges)
-    fmt::print(stderr, "ration: NVTX ranges are not recorded: {} names another library, which gets them instead\n",
+    fmt::print(stderr,
+               "ration: NVTX ranges are not recorded: {} names another library, which gets these ranges instead\n",
                guard::kNvtxVariable);
   if (!is_quiet || header.lost != 0)
     fmt::print(stderr, "ration: {} · {} events of {} process{} · {} · {} lost{} · next: {}\n", printable(file),

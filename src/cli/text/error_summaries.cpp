@@ -188,7 +188,7 @@ const std::vector<ErrorText>& error_texts() {
        "make --gpu-mem-guarantee at most as large as --gpu-mem"},
       {"E1723", "this node has no record of that job of Slurm", "sacct -j JOB -o nodelist   says where it ran"},
       {"E1802", "several running workloads have that name",
-       "use USER/NAME, TENANT/NAME or the number of the run: ration ps"},
+       "use USER/NAME, TENANT/NAME or the number of the run: ration ps   shows them"},
       {"E1801", "no running workload, process or tenant has that name", "ration ps"},
       {"E1807", "the process is not governed", "start it with ration run"},
       {"E1811", "the file is not a recording, or is not readable",

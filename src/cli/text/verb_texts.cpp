@@ -35,14 +35,13 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "start a container under a GPU memory limit",
        "ENGINE [BUNDLE] [OPTIONS] [-- ARGUMENTS OF THE ENGINE]",
-       "Runs docker, podman, bwrap or apptainer with the words after --, and adds the options that put the "
-       "container under the limit. Docker and Podman get a device of the Container Device Interface (CDI), for "
-       "which the daemon must run; they also accept this device without ration inject: --device "
-       "ration.sh/tenant=nlp. bwrap, apptainer and engines without CDI get mounts, which need no daemon. compose "
-       "runs docker compose with one more file. This file adds the device to every service, or only to the services "
-       "in --service. oci writes the changes that the device stands for into config.json of a BUNDLE, for runc, "
-       "crun, youki and ctr run --config; a second run replaces these changes. --dry-run prints the command, the "
-       "file or the configuration.",
+       "Runs docker, podman, bwrap or apptainer with the words after --, and adds the options that put the container "
+       "under the limit. Docker and Podman get a device of the Container Device Interface (CDI), for which the daemon "
+       "must run; they also accept this device without ration inject: --device ration.sh/tenant=nlp. bwrap, apptainer "
+       "and engines without CDI get mounts, which need no daemon. compose runs docker compose with one more file. This "
+       "file adds the device to every service, or only to the services in --service. oci writes the changes that this "
+       "device would make into config.json of a BUNDLE, for runc, crun, youki and ctr run --config; a second run "
+       "replaces these changes. --dry-run prints the command, the file or the configuration.",
        {{"ration inject docker --limit 4GiB -- run --rm --gpus all IMAGE", "a container of at most 4 GiB"},
         {"ration inject podman --tenant nlp -- run --rm IMAGE", "a container under the limit of a tenant"},
         {"ration inject bwrap --limit 4GiB -- --bind / / --dev-bind /dev /dev -- python train.py", "a sandbox"},
@@ -71,10 +70,10 @@ const std::vector<VerbText>& verb_texts() {
        "install uninstall",
        "put notebooks under a GPU memory limit",
        "install|list|uninstall [KERNEL] [OPTIONS] [-- OPTIONS OF RATION RUN]",
-       "install makes a kernel, such as \"Python 3 \xc2\xb7 4 GiB GPU\", that JupyterLab, Notebook and VS Code "
-       "offer: each notebook that uses this kernel is a workload under the limit. The module ration_jupyter does "
-       "the work in the Python that has Jupyter. The words after -- are further options of ration run. For "
-       "JupyterHub see ration docs notebooks.",
+       "install makes a kernel, such as \"Python 3 \xc2\xb7 4 GiB GPU\", that JupyterLab, Notebook and VS Code offer. "
+       "Each notebook that uses this kernel is a workload under the limit. The module ration_jupyter does the work in "
+       "the Python that has Jupyter. The words after -- are further options of ration run. For JupyterHub see ration "
+       "docs notebooks.",
        {{"ration jupyter install --limit 4GiB --user", "a kernel of at most 4 GiB"},
         {"ration jupyter install --limit 50% --user -- --on-deny wait:30s", "a kernel that waits for memory"},
         {"ration jupyter list", "the kernels that are installed"},
@@ -159,7 +158,7 @@ const std::vector<VerbText>& verb_texts() {
        Task::kPlan,
        kSim,
        "",
-       "from recordings or sizes, say what would fit; change nothing",
+       "say what would fit, from recordings or sizes; change nothing",
        "RECORDING|NAME=SIZE... [OPTIONS] [--run [-- PROGRAM [ARGUMENTS]]]",
        "For recordings, prints the smallest limit that denies no request that succeeded in the recorded run, and "
        "with --limit the first request that this limit denies. A recording of tensors (made with --deep) is also "
@@ -189,7 +188,7 @@ const std::vector<VerbText>& verb_texts() {
        "further request is denied until the workload holds less than its limit.",
        {{"ration set nlp --limit 20GiB", "a new limit"},
         {"ration set nlp --limit +1GiB", "1 GiB more than now; -1GiB means 1 GiB less"},
-        {"ration set nlp --limit 8GiB --yes", "a limit below what the workload holds, without a question"},
+        {"ration set nlp --limit 8GiB --yes", "a limit below what the workload holds, without confirmation"},
         {"ration set --schedule 'night=22:00-07:00:train=90%,serve=10%'", "other limits for tenants at night"}}},
       {"fits",
        Task::kPlan,
@@ -199,8 +198,8 @@ const std::vector<VerbText>& verb_texts() {
        "SIZE|--recording RECORDING [OPTIONS]",
        "Prints the GPUs that ration run would give a program now. Exits with 0 if the size fits on each of these "
        "GPUs, else with 4. Without --gpu these are the GPUs in CUDA_VISIBLE_DEVICES, else all GPUs of --sim, else "
-       "the GPU with the most room. Memory that is promised to others does not count as available; what your tenant is "
-       "guaranteed does.",
+       "the GPU with the most room. Memory that is promised to others does not count as available; memory that is "
+       "guaranteed to your tenant does.",
        {{"ration fits 12GiB && echo go", "a condition in a script"},
         {"ration fits 12GiB --tenant nlp", "for a workload of tenant nlp"}}},
       {"doctor",
@@ -213,7 +212,7 @@ const std::vector<VerbText>& verb_texts() {
        {{"ration doctor", "all checks"},
         {"ration doctor --probe", "also try to exceed a limit"},
         {"ration doctor --try-suspend",
-         "also move the memory of a test program to the host and back, which ration suspend requires"},
+         "also move a test program's memory to the host and back; ration suspend requires a successful test"},
         {"ration doctor --sim=T4 --probe", "on a simulated GPU"}}},
       {"serve",
        Task::kMachine,
@@ -257,9 +256,9 @@ const std::vector<VerbText>& verb_texts() {
        "[WORKLOAD] [OPTIONS]",
        "Asks programs to give back memory that they hold but do not use. Pools of the driver (cuda_malloc_async of "
        "TensorFlow, JAX and PyTorch) give back their unused memory at the program's next call that frees memory or "
-       "waits for the GPU; ration's library gives back the unused memory of its own pool. A framework keeps its own "
-       "cache: PyTorch empties its cache when a lower limit (ration set) denies a request, and ration suspend moves "
-       "everything to the host.",
+       "waits for the GPU; ration's library gives back the unused memory of its own pool. trim does not empty the "
+       "cache of a framework: PyTorch empties its cache when a lower limit (ration set) denies a request, and ration "
+       "suspend moves everything to the host.",
        {{"ration trim nlp", "one workload"},
         {"ration trim --idle 30m --dry-run", "list the workloads that ration would ask to give memory back"},
         {"ration trim --idle 30m", "all workloads that were idle for 30 minutes"}}},
@@ -272,7 +271,7 @@ const std::vector<VerbText>& verb_texts() {
        "Sends SIGTERM to the processes of a workload, and SIGKILL to the processes that still run after the time of "
        "--grace. Ends only programs that ration run started, and only for a user who may send signals to these "
        "programs. Asks for confirmation on a terminal; without a terminal, stop needs --yes.",
-       {{"ration stop notebook", "end a workload after a question"},
+       {{"ration stop notebook", "ask for confirmation, then end a workload"},
         {"ration stop notebook --yes --grace 60s", "end a workload from a script, with a minute to save its work"},
         {"ration stop notebook --dry-run", "list the processes that would end"}}},
       {"suspend",
@@ -282,7 +281,8 @@ const std::vector<VerbText>& verb_texts() {
        "move a workload's GPU memory to the host",
        "WORKLOAD [OPTIONS]",
        "Moves the memory with functions of the driver (570 and newer). The program continues to run until it next "
-       "calls the driver; it then waits until ration resume. Policies in ration.toml suspend idle workloads in the "
+       "calls the driver; it then waits until the workload is resumed (ration resume). Policies in ration.toml suspend "
+       "idle workloads in the "
        "same way, and resume them when they become active again.",
        {{"ration suspend notebook", "free the workload's GPU memory for others"}}},
       {"resume",
@@ -316,8 +316,8 @@ const std::vector<VerbText>& verb_texts() {
        "Converts a recording of a workload's memory to another program's format: xspace for the page memory_profile "
        "of TensorBoard's profile plugin; perfetto and chrome for ui.perfetto.dev; pprof for go tool pprof; "
        "memory_viz for pytorch.org/memory_viz; heaptrack for heaptrack_gui; speedscope for speedscope.app; html for "
-       "any browser; csv for spreadsheets and scripts. In every format, the memory that was held is the same, at "
-       "every moment and at the peak. If PATH is a folder, a file with the recording's name is written there; with "
+       "any browser; csv for spreadsheets and scripts. Every format shows the same amount of held memory at every "
+       "moment, and the same peak. If PATH is a folder, a file with the recording's name is written there; with "
        "xspace, PATH is the folder that tensorboard --logdir reads.",
        {{"ration export train.rec --format xspace -o runs/", "a page of TensorBoard"},
         {"ration export train.rec --format perfetto", "a trace for ui.perfetto.dev"}}},
@@ -337,9 +337,10 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "record what a program does with GPU memory",
        "-o FILE [OPTIONS] [-- PROGRAM [ARGUMENTS]]",
-       "Starts a program under a limit, or without one, as ration run does, and records every request for GPU "
-       "memory of the program and of the processes that it starts. The last line says what was recorded and what to "
-       "type next. Without a program, makes FILE from the parts that ration run left behind when it was killed.",
+       "Starts a program under a limit, or without one, as ration run does, and records every request for GPU memory "
+       "from the program and from the processes that it starts. The last line of the output says what was recorded and "
+       "what to type next. Without a program, makes FILE from the parts that ration run left behind when it was "
+       "killed.",
        {{"ration record -o train.rec -- python train.py", "record a training run"},
         {"ration record -o train.rec --sim=T4:16GiB -- ration-workload grow", "try a recording without a GPU"}}},
       {"inspect",
@@ -351,8 +352,8 @@ const std::vector<VerbText>& verb_texts() {
        "Shows the peak of a recording that ration run --record made, and what the peak consisted of; blocks that "
        "were never freed; the sizes and lifetimes of blocks; how often the program asked how much memory there is, "
        "and the answers; and denied requests with the memory that was held at that moment. Also reads a recording "
-       "that is still being written, and a recording whose program or ration run was killed. -o csv prints the "
-       "memory that was held over time or, with --at, at that time, one row for each process and use. -o html "
+       "that is still being written, and a recording whose program or ration run was killed. -o csv prints the held "
+       "memory over time or, with --at, at this one time; each process and use has a row of its own. -o html "
        "prints a page with a timeline, a flame graph of the peak and a map by address; the page needs no network.",
        {{"ration run --limit 6GiB --record train.rec -- python train.py", "record"},
         {"ration inspect train.rec", "the peak"},
@@ -367,8 +368,8 @@ const std::vector<VerbText>& verb_texts() {
        "FILE [-o FILE]",
        "Makes a recording from a snapshot of PyTorch's memory (torch.cuda.memory._dump_snapshot), a dump of "
        "TensorFlow's allocator (TF_BFC_MEMORY_DUMP), or an allocation history (CSV, as ration export writes it; "
-       "share/ration/traces has some). A pickle is read as data: no code in the pickle is executed. inspect, whatif "
-       "and export also accept such a file directly.",
+       "share/ration/traces has examples). A pickle is read as data: no code in the pickle is executed. inspect, "
+       "whatif and export also accept such a file directly.",
        {{"ration import memory.pickle -o train.rec", "the history of PyTorch's allocator"},
         {"ration inspect train.rec", "its peak"}}},
       {"env",
@@ -441,8 +442,8 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "print where the manual is",
        "[PAGE]",
-       "Prints the path of a page of the manual, to be opened in a browser; without PAGE, the page that leads to all "
-       "others.",
+       "Prints the path of a page of the manual, for a browser. Without PAGE, prints the path of the first page, which "
+       "leads to all others.",
        {{"xdg-open $(ration docs tensorflow)", "open a page on this machine"},
         {"ration docs scenarios/kubernetes", ""},
         {"ration docs zh/tensorflow", "a page in Chinese"}}},

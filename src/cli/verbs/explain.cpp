@@ -169,7 +169,7 @@ void print_account(const Session& session, const json& account) {
   const std::string device = account.at("device"), workload = account.at("workload");
   const Bytes away = bytes_in(account, "suspended_bytes"), limit = bytes_in(account, "limit_bytes");
   if (account.at("processes").empty())
-    fmt::print("{} holds nothing on {} {}: none of its processes has opened it.\n", workload, gpu_text(account),
+    fmt::print("{} holds nothing on {} {}: none of its processes has opened this GPU.\n", workload, gpu_text(account),
                device);
   for (const json& process : account.at("processes")) {
     const std::string who = fmt::format("{} (pid {}, workload {})", process.at("command").get<std::string>(),

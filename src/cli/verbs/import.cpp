@@ -19,7 +19,8 @@ Result<int> import_recording(const Session& session, const ImportOptions& option
       options.out.empty() ? fs::path(options.file).replace_extension(".rec").string() : options.out;
   std::error_code error;
   if (fs::equivalent(path, options.file, error))
-    return fail("E1405", fmt::format("{} is the file to import itself.", path), "--output another.rec", 2);
+    return fail("E1405", fmt::format("{} is the file to import, so it cannot also be the output.", path),
+                "--output another.rec", 2);
   // history.csv is often an export of history.rec, which has more.
   if (options.out.empty() && fs::exists(path, error))
     return fail("E1405", fmt::format("{} exists already.", path),

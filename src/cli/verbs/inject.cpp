@@ -90,7 +90,7 @@ Result<Words> services_of(const Words& compose) {
   const Output listed = output_of(words, Errors::kLeftAlone);
   if (listed.exit_code != 0)
     return fail("E1711", "docker compose does not list the services of the file.",
-                fmt::format("Name them: --service NAME; or see why: {}", shown_command(words)), 1);
+                fmt::format("Name the services: --service NAME; or see why: {}", shown_command(words)), 1);
   Words services;
   for (const std::string_view line : ration::split(listed.text, '\n'))
     if (!trimmed(line).empty()) services.emplace_back(trimmed(line));

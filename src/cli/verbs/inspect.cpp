@@ -149,7 +149,8 @@ void print_text(const Session& session, const Inspection& found, const Header& h
              : header.lost != 0 ? fmt::format(" · {} lost", header.lost)
                                 : " · the run has not ended, or its end was not recorded");
   if (header.lacks_ranges)
-    fmt::print("NVTX ranges are not recorded: NVTX_INJECTION64_PATH named another library, which got them instead\n");
+    fmt::print(
+        "NVTX ranges are not recorded: NVTX_INJECTION64_PATH named another library, which got these ranges instead\n");
   for (const Held& held : found.held) print_held(session, held, header, at_peak);
   std::vector<Group> unfreed;
   if (!found.overview.never_freed.empty()) {

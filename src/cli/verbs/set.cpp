@@ -22,7 +22,8 @@ std::string reach(const Session& session, const nlohmann::json& row) {
 
 void print_shrinking(const Session& session, const std::string& name, Bytes used, Bytes limit) {
   fmt::print(
-      "{}: shrinking, {} above its limit. It keeps that memory; further requests are denied until it holds less.\n",
+      "{}: shrinking, {} above its limit. It keeps that memory; further requests are denied until it holds less than "
+      "the limit.\n",
       name, session.size(used - limit));
 }
 
@@ -41,7 +42,7 @@ void show_host(const Session& session, const SetOptions& options, const nlohmann
   const Bytes used = bytes_in(row, "host_used_bytes");
   if (used > limit("host_limit_bytes"))
     fmt::print(
-        "{}: {} above its host limit. It keeps what it has pinned; further requests are denied until it is below "
+        "{}: {} above its host limit. It keeps its pinned memory; further requests are denied until it is below "
         "that limit.\n",
         options.name, session.size(used - limit("host_limit_bytes")));
 }

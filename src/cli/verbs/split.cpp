@@ -191,7 +191,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
       return fail("E1604",
                   fmt::format("slice {} is in use by {} (pid {}).", slice.name, inside->contents.name,
                               inside->contents.creator.pid),
-                  "Wait until the workload ends: ration ps", 4);
+                  "Wait until the workload ends: ration ps   shows whether it still runs", 4);
     }
   }
   std::vector<admission::Slice> slices;
@@ -207,7 +207,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     others.add_workload("others", promised);
     if (const auto good = others.can_add(device, "slices", needed); needed > slices_now && !good) {
       Error error = good.error();
-      error.fix = fmt::format("Cut slices of at most {} in total, or end a workload: ration ps",
+      error.fix = fmt::format("Cut slices of at most {} in total, or end a workload: ration ps   shows them",
                               session.size(device.total - std::min(device.total, promised)));
       return tl::unexpected(std::move(error));
     }

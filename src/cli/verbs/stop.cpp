@@ -63,8 +63,8 @@ std::vector<Target> processes_of(const book::BookSnapshot& book) {
 Result<void> send(const std::vector<Target>& targets, int signal) {
   for (const Target& target : targets) {
     if (::syscall(SYS_pidfd_send_signal, target.handle.get(), signal, nullptr, 0) == 0 || errno == ESRCH) continue;
-    return fail("E1502", fmt::format("this user may not end pid {}.", target.pid), "Ask its owner, or root: ration ps",
-                5);
+    return fail("E1502", fmt::format("this user may not end pid {}.", target.pid),
+                "Ask its owner, or root: ration ps   shows the owner", 5);
   }
   return {};
 }

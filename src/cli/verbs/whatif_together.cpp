@@ -86,7 +86,8 @@ void ask_together(const Session& session, const trace::Curve& first, const trace
   json& document =
       answer.document["together"] = {{"worst_bytes", worst.count()}, {"worst_starts", to_json(worst_starts)}};
   answer.text += fmt::format(
-      "together     worst {}, if the second run starts {} the first; at any other start, both need no more\n",
+      "together     worst {}, if the second run starts {} the first; with any other start, the two runs need no more "
+      "than that\n",
       session.size(worst), text_of(worst_starts));
   if (!size) return;
   const auto over = trace::starts_over(first, second, *size);

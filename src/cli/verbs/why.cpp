@@ -212,7 +212,8 @@ Result<int> why(const Session& session, const std::string& what) {
   const auto wanted = admission::parse_denial_id(id);
   if (!wanted) {
     return fail("E1412", fmt::format("'{}' is not the number of a denial, an event or a place in the queue.", id),
-                "They look like d-17-3 (ration ps, or the last line of the run), 42 (ration events) or q-5.", 2);
+                "Such numbers look like d-17-3 (ration ps, or the last line of the run), 42 (ration events) or q-5.",
+                2);
   }
   return why_denial(session, *wanted, id);
 }

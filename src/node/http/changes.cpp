@@ -45,7 +45,8 @@ struct Registration {
 Result<Registration> registration_of(const Request& request) {
   RATION_TRY(const auto body, body_of(request));
   if (!request.peer.uid)
-    return fail("E1523", "this request does not show which user sent it: workloads register on the daemon's socket.",
+    return fail("E1523",
+                "this request does not show which user sent it, and workloads must register on the daemon's socket.",
                 "ration run --limit SIZE -- …", 5);
   Registration registration;
   for (auto [key, field] : {std::pair{"folder", &registration.folder},

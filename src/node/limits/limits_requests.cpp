@@ -26,7 +26,7 @@ Result<void> may_change(const Workload& workload, const Caller& caller, bool rai
               fmt::format("you may not {} {} (owner {}).", own ? "raise the limit of" : "change workload",
                           workload.book.name, workload.user),
               own ? "Ask root or a member of group ration to raise it; you may lower it yourself."
-                  : "Ask root or a member of group ration, or change a workload of your own: ration ps",
+                  : "Ask root or a member of group ration, or change a workload of your own: ration ps   shows them",
               5);
 }
 
@@ -163,7 +163,7 @@ Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const
     return fail("E1503",
                 fmt::format("{} was changed by {} meanwhile (limit now {}).", workload.book.name, owned->changed_by,
                             format_size(owned->accounts.front().configured)),
-                "ration ps, then repeat the change.", 4);
+                "ration ps   shows the limit; then repeat the change.", 4);
   }
   RATION_TRY(may_change(workload, caller, false));
   if (!node.moment.machine && !request.gpu.empty())
@@ -256,7 +256,7 @@ Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const Limit
     return fail("E1503",
                 fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,
                             tenant->limit.is_set() ? tenant->limit.text : "none"),
-                "ration ps, then repeat the change.", 4);
+                "ration ps   shows the limit; then repeat the change.", 4);
   return tenant;
 }
 

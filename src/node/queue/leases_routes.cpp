@@ -154,7 +154,7 @@ Result<void> check_submission(const Moment& moment, const DevicePromises& promis
     if (where.first == submission.tenant) most = std::max(most.value_or(Bytes{0}), share.limit);
   if (!most || submission.bytes <= *most) return {};
   return fail("E1104",
-              fmt::format("{} will never be free for tenant {}: it may hold {} of a GPU.",
+              fmt::format("{} will never be free for tenant {}: this tenant may hold {} of a GPU.",
                           format_size(submission.bytes), submission.tenant, format_size(*most)),
               "Ask for less, or: " + command({"set", submission.tenant, "--limit", "SIZE"}), 2);
 }

@@ -93,7 +93,7 @@ struct WaitReason {
   std::uint64_t head_in_ns = 0;  ///< time to the earliest possible start of `behind`; 0 if it may start at any moment
   std::optional<std::uint64_t> may_run_ns{};  ///< longest expected run; absent if unknown
 };
-/// Renders the reason: `not enough room: GPU 1 has the most: 14.2 GiB of 47.5 GiB are neither held nor promised`.
+/// Renders the reason: `not enough room; GPU 1 has the most: 14.2 GiB of 47.5 GiB are neither held nor promised`.
 [[nodiscard]] Message to_text(const WaitReason& reason);
 /// Renders the backfill: `ahead of q-5: there is room for both`.
 [[nodiscard]] Message to_text(const Lease::Backfill& backfill);

@@ -63,7 +63,7 @@ Result<std::vector<ProcessIdentity>> own_processes(const Workload& workload, con
       return fail(
           "E1547",
           say<"suspension.unseen_process">("pid"_is(pid), "workload"_is(workload.book.name), "user"_is(workload.user)),
-          "Its container needs the host's pid namespace.", 1);
+          "The workload's container needs the host's pid namespace.", 1);
     processes.push_back(*process);
   }
   if (processes.empty())

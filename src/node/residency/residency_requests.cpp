@@ -16,7 +16,7 @@ Result<const Workload*> workload_for(const Moment& moment, const std::string& na
   const Workload* workload = *named;
   if (!caller.is_operator && !(caller.user && *caller.user == workload->owner))
     return fail("E1502", fmt::format("you may not change workload {} (owner {}).", workload->book.name, workload->user),
-                "Ask root or a member of group ration, or name a workload of your own: ration ps", 5);
+                "Ask root or a member of group ration, or name a workload of your own: ration ps   shows them", 5);
   return workload;
 }
 

@@ -17,7 +17,7 @@ Answer try_allocator(const Header& header, const Steps& steps, const NamedAlloca
   row.judgement = allocator.judgement;
   row.smallest = smallest_limit(steps, allocator.make);
   if (!row.smallest)
-    row.judgement = {Grade::kUnknown, "no limit is enough: the allocator's settings rule out a request"};
+    row.judgement = {Grade::kUnknown, "no limit is enough, because the allocator's settings make a request impossible"};
   if (header.lost > 0) {
     row.judgement = {Grade::kUnknown, fmt::format("{} events were lost", header.lost)};
     row.is_bound = true;

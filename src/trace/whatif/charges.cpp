@@ -89,7 +89,7 @@ Judgement judge(const Header& header, const DeviceCharges& device) {
     return {Grade::kUnknown, fmt::format("{} events were lost, so the run may need more", header.lost)};
   if (device.denials > 0)
     return {Grade::kUnknown,
-            fmt::format("{} while it was recorded: it asked for at least {}",
+            fmt::format("{} while the run was recorded: the run asked for at least {}",
                         counted(device.denials, "request") + (device.denials == 1 ? " was denied" : " were denied"),
                         format_size(std::max(device.peak, device.greatest_recorded->need())))};
   if (!header.complete) return {Grade::kExact, "up to the end of the recording"};

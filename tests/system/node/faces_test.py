@@ -257,7 +257,7 @@ class Explain(Faces):
             self.row(name)
         done = self.ration("run", "--wait=200ms", self.node, "--limit", "12GiB", "--gpu", "1", "--", "true")
         self.assertEqual(done.returncode, 124, done.stderr)
-        self.assertRegex(done.stderr, r"not enough room: GPU 1 has the most: 7\.94 GiB of 16\.0 GiB are neither held nor promised\n +taken by  \S*/second 8\.06 GiB\n")
+        self.assertRegex(done.stderr, r"not enough room; GPU 1 has the most: 7\.94 GiB of 16\.0 GiB are neither held nor promised\n +taken by  \S*/second 8\.06 GiB\n")
         process = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "promised", "--limit", "7GiB", "--guarantee", "7GiB", "--gpu", "1", "--", BIN / "ration-workload", "hold", "1GiB"],
                                    env=self.environment, stdout=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.communicate()))

@@ -242,7 +242,7 @@ TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
     queue.release(id);
   }
   EXPECT_EQ(to_text(*queue.reason("large")),
-            "not enough room: GPU 0 has the most: 8.00 GiB of 16.0 GiB are neither held nor promised");
+            "not enough room; GPU 0 has the most: 8.00 GiB of 16.0 GiB are neither held nor promised");
   queue.update(devices({{16_GiB, 2_GiB}}));
   EXPECT_EQ(granted(queue, 3), Names{"large"});
 }

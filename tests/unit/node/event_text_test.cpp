@@ -68,7 +68,7 @@ TEST(EventText, WhoHoldsTooMuchIsToldWhatComesOfIt) {
   EXPECT_EQ(
       stays.text,
       "nlp/train holds 6.00 GiB, 2.00 GiB more than its limit 4.00 GiB, and gets no more memory until it "
-      "uses less than that limit: 3.00 GiB are in pools of the driver, 1.00 GiB in contexts, and the rest is in use");
+      "uses less than that limit; 3.00 GiB are in pools of the driver, 1.00 GiB in contexts, and the rest is in use");
   EXPECT_EQ(stays.fix, "ration trim train");
   EXPECT_EQ(shrinking_event(kTrain, {6_GiB, 4_GiB, 2_GiB, {}, {}}).text,
             "nlp/train holds 6.00 GiB, 2.00 GiB more than its limit 4.00 GiB: its next request moves that much of its "
