@@ -22,7 +22,7 @@ def find(name: str = "ration") -> Optional[str]:
 
 
 def path() -> str:
-    """Returns the program `ration`: beside the library at RATION_LIBRARY, in this package, or on the PATH."""
+    """Returns the path of `ration`: beside the library at RATION_LIBRARY, in this package, or else on the PATH."""
     library = os.environ.get("RATION_LIBRARY")
     beside = os.path.join(os.path.dirname(os.path.dirname(library)), "bin/ration") if library else ""
     return beside if os.access(beside, os.X_OK) else find() or "ration"

@@ -1,7 +1,7 @@
 """The pytest plugin of an installed ration: options, a marker and fixtures.
 
 It is outside the package `ration`, because importing that package puts this process under a limit. Only a run that uses
-one of these options, markers or fixtures imports the package. `ration.testing` measures.
+one of these options, markers or fixtures imports the package. `ration.testing` does the measuring.
 """
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NODE, _FOLDER = "RATION_TESTING_NODE", "RATION_TESTING_FOLDER"  # set in a run 
 def pytest_addoption(parser: Any) -> None:
     group = parser.getgroup("gpu memory", "GPU memory (ration)")
     group.addoption("--gpu-sim", metavar="NODE", help="run on simulated GPUs, such as T4:16GiB or T4:16GiB*2")
-    group.addoption("--gpu-memory", action="store_true", help="measure the GPU memory of each test; shown at the end and in --junit-xml")
+    group.addoption("--gpu-memory", action="store_true", help="measure the GPU memory of each test, and show it at the end and in --junit-xml")
     group.addoption("--gpu-memory-baseline", metavar="FILE", help="a test fails if it allocates more than FILE allows for the test")
-    group.addoption("--gpu-memory-update", action="store_true", help="write the measured values into the baseline instead")
+    group.addoption("--gpu-memory-update", action="store_true", help="write the measured values into the baseline instead of comparing them")
     group.addoption("--gpu-memory-tolerance", metavar="SHARE", default="10%", help="tests may exceed the baseline by this share (10%%)")
 
 

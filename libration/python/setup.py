@@ -1,5 +1,5 @@
 """Adds the parts that are not Python to the package: the C library, the guard, the simulated GPU and the commands. They come
-from RATION_PACKAGE, an unpacked package of ration's, or from the source tree's build."""
+from RATION_PACKAGE (the folder of an unpacked package of ration) or from the build of the source tree."""
 import os
 import pathlib
 import re

@@ -160,7 +160,7 @@ class Kernels(JupyterCase):
     def test_without_the_package_in_the_servers_python_it_is_held_all_the_same(self):
         (self.folder / "site/ration-0.dist-info/entry_points.txt").unlink()
         done = self.module("install", "--limit", "4GiB", "--user", "--", NODE)
-        self.assertIn("ration run chooses the names", done.stderr)
+        self.assertIn("workloads are not named after their notebooks", done.stderr)
         spec = json.loads((self.folder / "data/kernels/ration-4gib/kernel.json").read_text())
         self.assertNotIn("kernel_provisioner", spec["metadata"])
         kernel = Kernel(self, "ration-4gib")

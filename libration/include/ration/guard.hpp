@@ -1,4 +1,5 @@
-// Guards for blocks of code: each compares the peak of what its block takes from the pools with a bound. Guards nest.
+// Guards for blocks of code. Each guard compares the most memory that its block takes from the pools with a bound.
+// Guards nest.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +13,10 @@
 
 namespace ration {
 
-/// A measurement of growth: the most bytes that the logical GPUs of a runtime hand out at once, less those handed out
-/// when the measurement began. It resets the peaks of the GPUs; other watches that are alive keep the peaks that they
-/// have seen. If the program calls reset_memory_stats(), the peak before that call is lost. Thread-safe.
+/// A measurement of growth: the most bytes that the logical GPUs of a runtime hand out at once, minus the bytes that
+/// were handed out when the measurement began. The measurement resets the peaks of the GPUs; other watches that are
+/// alive keep the peaks that they have seen. If the program calls reset_memory_stats(), the peak before that call is
+/// lost. Thread-safe.
 class GrowthWatch {
  public:
   explicit GrowthWatch(Runtime& runtime) : runtime_(runtime), devices_(runtime.list_logical_devices("GPU")) {

@@ -5,7 +5,7 @@
 //   ration::StatisticsAdaptor counted(ration::LimitingAdaptor(memory, 1 << 30));
 //   ration::Buffer<float, decltype(counted)> x(counted, 1'000'000);
 //
-// The host must not touch device addresses; that is why this is no std::pmr::memory_resource.
+// The host must not access device addresses, so this is not a std::pmr::memory_resource.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ namespace ration {
 /// A CUstream as an untyped pointer.
 using StreamHandle = void*;
 
-/// The requirements of the adaptors and of Buffer on a resource. `allocate` throws MemoryLimitExceeded; neither call
-/// waits for the stream.
+/// The requirements of the adaptors and of Buffer on a resource. `allocate` throws MemoryLimitExceeded; neither
+/// `allocate` nor `deallocate` waits for the stream.
 template <typename Resource>
 concept StreamOrderedResource = std::copy_constructible<Resource> &&
     requires(Resource resource, StreamHandle stream, void* address) {
@@ -45,7 +45,7 @@ concept StreamOrderedResource = std::copy_constructible<Resource> &&
 /// The memory of one logical GPU. Two resources are equal if each can free what the other allocated. Thread-safe.
 class DeviceMemoryResource {
  public:
-  /// Refers to `runtime`, which must outlive this resource. `gpu` counts as in '/device:GPU:0'.
+  /// Keeps a reference to `runtime`, which must outlive this resource. `gpu` is the number in '/device:GPU:0'.
   DeviceMemoryResource(Runtime& runtime, int gpu) : runtime_(&runtime), gpu_(gpu) {}
 
   [[nodiscard]] void* allocate(StreamHandle stream, std::size_t bytes, std::size_t alignment = 256) {
@@ -83,7 +83,8 @@ static_assert(StreamOrderedResource<DeviceMemoryResource>);
 static_assert(::cuda::mr::resource_with<DeviceMemoryResource, ::cuda::mr::device_accessible>);
 #endif
 
-/// An adaptor that, together with its copies, hands out at most `limit` bytes at a time. Thread-safe.
+/// An adaptor with a limit: the adaptor and its copies together never have more than `limit` bytes handed out.
+/// Thread-safe.
 template <StreamOrderedResource Upstream>
 class LimitingAdaptor {
  public:
@@ -116,7 +117,7 @@ class LimitingAdaptor {
   std::shared_ptr<std::atomic<std::size_t>> taken_;
 };
 
-/// An adaptor that counts the requests through it and its copies. Thread-safe.
+/// An adaptor that counts the requests to itself and to its copies. Thread-safe.
 template <StreamOrderedResource Upstream>
 class StatisticsAdaptor {
  public:
@@ -194,7 +195,8 @@ class LoggingAdaptor {
 
 static_assert(StreamOrderedResource<LoggingAdaptor<StatisticsAdaptor<LimitingAdaptor<DeviceMemoryResource>>>>);
 
-/// An array of `count` elements of device memory, freed on the stream of its allocation. It can be moved, not copied.
+/// An array of `count` elements of device memory, freed on the stream of its allocation. It can be moved, but not
+/// copied.
 template <typename Element, StreamOrderedResource Resource = DeviceMemoryResource>
 class Buffer {
  public:

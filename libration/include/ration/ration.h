@@ -2,7 +2,7 @@
  * time.
  *
  * Every function is thread-safe. A function that can fail returns a ration_status; ration_last_error() then returns
- * the text for the calling thread: what was wrong, how much, and what to do. The caller sets the first member of
+ * the text for the calling thread: what was wrong, the amounts, and what to do. The caller sets the first member of
  * each struct to the struct's size, so that later versions can add members at the end. Status codes keep their
  * numbers for ever. Names of devices are TensorFlow's: "/physical_device:GPU:0" of type "GPU", "/device:GPU:0".
  * Sizes are bytes unless stated otherwise.
@@ -19,12 +19,12 @@ extern "C" {
 
 typedef enum ration_status {
   RATION_OK = 0,
-  RATION_VALUE_ERROR = 1,         /* an invalid value, as Python's ValueError */
-  RATION_RUNTIME_ERROR = 2,       /* the call came too late, or in the child of a fork; as RuntimeError */
-  RATION_INVALID_ARGUMENT = 3,    /* session options or environment variables are invalid */
-  RATION_UNKNOWN = 4,             /* any other failure of session options or of ration_activate() */
-  RATION_OUT_OF_MEMORY = 5,       /* memory was denied; ration_last_refusal() returns the numbers */
-  RATION_BUFFER_TOO_SMALL = 6,    /* `count` or `needed` has the size that is needed */
+  RATION_VALUE_ERROR = 1,      /* an invalid value; Python's ValueError */
+  RATION_RUNTIME_ERROR = 2,    /* called too late, or in the child of a fork; Python's RuntimeError */
+  RATION_INVALID_ARGUMENT = 3, /* session options or environment variables are invalid */
+  RATION_UNKNOWN = 4,          /* any other failure of session options or of ration_activate() */
+  RATION_OUT_OF_MEMORY = 5,    /* memory was denied; ration_last_refusal() returns the numbers */
+  RATION_BUFFER_TOO_SMALL = 6, /* `count` or `needed` has the size that is needed */
   RATION_INTERNAL = 7
 } ration_status;
 
@@ -43,16 +43,16 @@ ration_status ration_last_refusal(ration_refusal* out);
 const char* ration_version(void);
 
 /* Returns one line for each environment variable of TensorFlow, XLA or the pool whose value is invalid or contradicts
- * another one; "" if there is none. The text belongs to the calling thread and is valid until that thread calls this
- * function again. */
+ * another variable; "" if there is no such variable. The text belongs to the calling thread and is valid until that
+ * thread calls this function again. */
 const char* ration_environment_problems(void);
 
 typedef struct ration_runtime ration_runtime;
 ration_status ration_runtime_create(ration_runtime** out);
 /* Destroys a runtime and frees the memory that its devices handed out. Not allowed for ration_runtime_default(). */
 void ration_runtime_destroy(ration_runtime* runtime);
-/* Returns the runtime that the whole process shares; it is never destroyed. NULL as `runtime` in any function below
- * means this one. */
+/* Returns the runtime that the whole process shares; it is never destroyed. In every function below, NULL as `runtime`
+ * stands for this runtime. */
 ration_runtime* ration_runtime_default(void);
 
 typedef struct ration_device {
@@ -61,11 +61,12 @@ typedef struct ration_device {
   char type[16];
 } ration_device;
 
-/* Writes up to `capacity` devices and sets `count` to the number that exist. `type` is "GPU", "CPU" or NULL for all. */
+/* Writes up to `capacity` devices and sets `count` to the number of devices that exist. `type` is "GPU", "CPU", or NULL
+ * for all types. */
 ration_status ration_list_physical_devices(ration_runtime* runtime, const char* type, ration_device* out,
                                            size_t capacity, size_t* count);
-ration_status ration_get_visible_devices(ration_runtime* runtime, const char* type, ration_device* out,
-                                         size_t capacity, size_t* count);
+ration_status ration_get_visible_devices(ration_runtime* runtime, const char* type, ration_device* out, size_t capacity,
+                                         size_t* count);
 ration_status ration_set_visible_devices(ration_runtime* runtime, const ration_device* devices, size_t count,
                                          const char* type);
 /* Initialises the runtime. */
@@ -80,7 +81,7 @@ ration_status ration_get_memory_growth(ration_runtime* runtime, const ration_dev
 #define RATION_HAS_ORDINAL 4u
 typedef struct ration_logical_configuration {
   uint32_t size;
-  uint32_t has;              /* the flags RATION_HAS_... of the members that are set */
+  uint32_t has; /* the flags RATION_HAS_... of the members that are set */
   double memory_limit_mib;
   int32_t priority;
   int32_t device_ordinal;
@@ -108,12 +109,12 @@ int ration_is_initialized(ration_runtime* runtime);
 typedef struct ration_memory_info {
   uint32_t size;
   uint32_t reserved;
-  uint64_t current, peak;      /* handed out */
-  uint64_t held, peak_held;    /* taken from the device */
+  uint64_t current, peak;   /* handed out */
+  uint64_t held, peak_held; /* taken from the device */
   uint64_t limit;
-  uint64_t num_allocs;         /* a count */
+  uint64_t num_allocs; /* a count */
   uint64_t largest_alloc_size, largest_free_block;
-  double fragmentation;        /* 0 to 1 */
+  double fragmentation; /* 0 to 1 */
 } ration_memory_info;
 /* Initialises the runtime. `device` is "GPU:0", "/gpu:0", "/device:GPU:0" or the full job name. */
 ration_status ration_get_memory_info(ration_runtime* runtime, const char* device, ration_memory_info* out);
@@ -124,8 +125,8 @@ ration_status ration_reset_memory_stats(ration_runtime* runtime, const char* dev
  * nothing in a governed process. Returns RATION_RUNTIME_ERROR if the driver is loaded already, RATION_UNKNOWN if there
  * can be no limit, for example without a GPU. */
 ration_status ration_activate(void);
-/* Sets the environment variables that govern this process after it replaces itself (execve), for a process in which
- * the driver is loaded already. */
+/* For a process in which the driver is already loaded: sets the environment variables that govern the process after it
+ * replaces itself (execve). */
 ration_status ration_prepare_restart(void);
 /* The memory of this process's workload on one GPU, over all its processes. */
 typedef struct ration_workload_info {
@@ -135,29 +136,30 @@ typedef struct ration_workload_info {
 } ration_workload_info;
 /* Returns RATION_VALUE_ERROR if this process is not governed or has no such GPU. */
 ration_status ration_get_workload_info(int gpu, ration_workload_info* out);
-/* Limits a GPU, counted as the driver does under CUDA_VISIBLE_DEVICES, or each GPU if `gpu` is -1. In a governed
- * process the limit binds all processes of the workload: frameworks, libraries and ration's pool. In an ungoverned
- * one it binds the pool alone. `size` is "6GiB", "512MiB" or "50%"; "max" removes the limit. */
+/* Limits one GPU, numbered as the driver numbers GPUs under CUDA_VISIBLE_DEVICES, or each GPU if `gpu` is -1. In a
+ * governed process the limit applies to everything in all processes of the workload: frameworks, libraries and ration's
+ * pool. In an ungoverned process it applies only to the pool. `size` is "6GiB", "512MiB" or "50%"; "max" removes the
+ * limit. */
 ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size);
 /* Limits the pinned host memory of this process's workload (cuMemHostAlloc, cuMemHostRegister, pools and physical
- * memory of the host), which belongs to no GPU. A percentage is of the host limit that was set from outside or, if none
- * was set, of the machine's memory. "max" removes the limit. Returns RATION_VALUE_ERROR if this process is not
- * governed. */
+ * memory of the host). This memory belongs to no GPU. A percentage is a part of the host limit that was set from
+ * outside or, if no host limit was set, of the machine's memory. "max" removes the limit. Returns RATION_VALUE_ERROR if
+ * this process is not governed. */
 ration_status ration_limit_host(const char* size);
-/* Sets `bytes` to the limit that the workload set for itself, or to 0 if none. */
+/* Sets `bytes` to the limit that the workload set for itself, or to 0 if it set none. */
 ration_status ration_get_host_limit(uint64_t* bytes);
 /* Returns the pinned host memory of this process's workload, over all its processes. */
 ration_status ration_get_host_info(ration_workload_info* out);
 /* Sets `bytes` to the limit, or to 0 if none was set. */
 ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes);
-/* Gives a part of this process, such as one of two models, a limit of its own inside the workload's. "40%" is a
- * part of the workload's present limit. `gpu` -1 means each GPU. While the part holds more than a lowered limit, it
- * gets no more memory. Returns RATION_VALUE_ERROR if this process is not governed or the name is not 1 to 63 bytes
- * long. */
+/* Gives a part of this process, such as one of two models, a limit of its own inside the workload's limit. "40%"
+ * means 40 % of the workload's present limit. `gpu` -1 means each GPU. While the part holds more than a lowered limit,
+ * it keeps its memory and gets no more. Returns RATION_VALUE_ERROR if this process is not governed or the name is not 1
+ * to 63 bytes long. */
 ration_status ration_limit_share(const char* share, int gpu, const char* size);
-/* The share that a thread had before ration_enter_share(), to be passed to ration_leave_share() on the same thread.
- * After ration_enter_share(), memory that the calling thread takes is charged to the named share, and so is memory that
- * is taken by threads that have entered no share. */
+/* The share that a thread had before ration_enter_share(). Pass it to ration_leave_share() on the same thread. After
+ * ration_enter_share(), the named share is charged for memory that the calling thread takes, and for memory of threads
+ * that have entered no share. */
 typedef struct ration_former_share {
   uint32_t own, common;
 } ration_former_share;
@@ -167,8 +169,8 @@ ration_status ration_leave_share(const ration_former_share* former);
 ration_status ration_mark(const char* text);
 /* Returns the memory of a share; `total` is the workload's limit. */
 ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out);
-/* Limits a device, at any time. While its logical devices together hold more than a lowered limit, they take nothing
- * more, and their free memory goes back at once. */
+/* Limits a device; can be called at any time. While the device's logical devices together hold more than a lowered
+ * limit, they take no more memory, and their free memory goes back to the device at once. */
 ration_status ration_set_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t bytes);
 ration_status ration_set_memory_limit_fraction(ration_runtime* runtime, const ration_device* device, double share);
 /* Takes the limit as text: "6GiB", "512MiB", "50%". */
@@ -183,21 +185,22 @@ ration_status ration_get_memory_limit(ration_runtime* runtime, const ration_devi
 ration_status ration_allocate(ration_runtime* runtime, int gpu, size_t bytes, size_t alignment, void* stream,
                               void** out);
 ration_status ration_deallocate(ration_runtime* runtime, int gpu, void* address, void* stream);
-/* Records that `stream` uses the block as well. When the block is freed, the stream of that call first waits for the
- * work that `stream` has by then. */
+/* Records that `stream` also uses the block. When ration_deallocate() frees the block, the stream in that call first
+ * waits for the work that `stream` has at that time. */
 ration_status ration_record_stream(ration_runtime* runtime, void* address, void* stream);
-/* Gives unused memory back to the device. Sets `bytes`, unless NULL, to the amount. */
+/* Gives unused memory back to the device. If `bytes` is not NULL, sets it to the amount. */
 ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes);
 
-/* A function that ration calls when device memory is short. If a request was denied, `wanted` is its bytes; the
- * callback runs on that request's thread, which then tries once more. Otherwise `wanted` is 0. If a memory limit is set
- * below what is held, the callback runs inside the call that sets it. If another process of the workload was denied or
- * waits, if the workload holds more than its limit, or if an operator runs `ration trim`, the callback runs on a thread
- * of ration's. The callback may call every function here except ration_runtime_destroy(), and must return. */
+/* A function that ration calls when device memory is short. If a request was denied, `wanted` is its size in bytes;
+ * the callback runs on the thread of the request, which then tries once more. Otherwise `wanted` is 0. If a memory
+ * limit is set below what is held, the callback runs inside the call that sets the limit. If a request of another
+ * process of the workload was denied or waits, if the workload holds more than its limit, or if an operator runs
+ * `ration trim`, the callback runs on a thread of ration's. The callback may call every function here except
+ * ration_runtime_destroy(), and must return. */
 typedef void (*ration_pressure_callback)(uint64_t wanted, void* user);
 ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callback callback, void* user,
                                  uint64_t* number);
-/* Removes a callback. Returns once no thread runs it any more, unless called from inside a callback. */
+/* Removes a callback. Returns once no thread runs the callback any more; inside a callback, returns at once. */
 ration_status ration_remove_pressure_callback(ration_runtime* runtime, uint64_t number);
 
 /* Attributes memory that the calling thread takes from now on to `tag`; NULL or "" means no tag. The JSON map and the
@@ -210,9 +213,9 @@ typedef enum ration_map_format { RATION_MAP_JSON = 0, RATION_MAP_SVG = 1 } ratio
 ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_format format, char* buffer,
                                 size_t capacity, size_t* needed);
 
-/* Allocates from ration_runtime_default(), for torch.cuda.memory.CUDAPluggableAllocator. Its pool begins small and
- * grows, unless it was initialised before. A denied request throws PyTorch's own RuntimeError with ration's text if
- * PyTorch is in the process; otherwise it returns NULL. */
+/* Allocates from ration_runtime_default(), for torch.cuda.memory.CUDAPluggableAllocator. The pool of this
+ * runtime starts small and grows, unless the runtime was initialised before. If a request is denied and PyTorch is
+ * loaded in the process, throws PyTorch's own RuntimeError with ration's text; without PyTorch, returns NULL. */
 void* ration_torch_alloc(ptrdiff_t size, int device, void* stream);
 void ration_torch_free(void* address, ptrdiff_t size, int device, void* stream);
 void ration_torch_record_stream(void* address, void* stream);

@@ -91,7 +91,7 @@ struct TagUsage {
 
 /// The fields of TensorFlow's GPUOptions, `experimental` included, under their names. docs/tensorflow.md explains each.
 struct GpuOptions {
-  double per_process_gpu_memory_fraction = 0;  ///< a share of the total; 0: all available memory less a reserve
+  double per_process_gpu_memory_fraction = 0;  ///< a share of the total; 0: all available memory minus a reserve
   bool allow_growth = false;
   std::string visible_device_list;  ///< "1,0": positions among the physical GPUs
   struct VirtualDevices {
@@ -130,7 +130,7 @@ struct GpuOptions {
   };
   StreamMergeOptions stream_merge_options;
 
-  /// Returns the names of the fields that are set and do nothing.
+  /// Returns the names of the fields that are set and have no effect.
   [[nodiscard]] std::vector<std::string> without_effect() const;
 };
 
@@ -143,8 +143,8 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // These functions read or change the configuration, which can change until the runtime is initialised. None of them
-  // initialises it.
+  // These functions read or change the configuration, which can change until the runtime is initialised. None of these
+  // functions initialises the runtime.
   [[nodiscard]] std::vector<PhysicalDevice> list_physical_devices(const std::optional<std::string>& device_type = {});
   /// Makes `devices` visible; their order is the order of the logical devices. With `device_type`, replaces only the
   /// devices of that type.
@@ -161,8 +161,8 @@ class Runtime {
 
   /// Fixes the configuration and makes the logical devices. The functions below call it if need be.
   void initialize();
-  /// Makes the devices as a TensorFlow session with these options would. The options replace the configuration made
-  /// above.
+  /// Makes the devices as a TensorFlow session with these options would. The options replace the configuration that the
+  /// functions above made.
   void initialize(const GpuOptions& options);
   [[nodiscard]] bool is_initialized() const;
   [[nodiscard]] std::vector<LogicalDevice> list_logical_devices(const std::optional<std::string>& device_type = {});
@@ -172,41 +172,41 @@ class Runtime {
   void reset_memory_stats(const std::string& device);
 
   // Additions to TensorFlow: limits that may change at any time, even with growth, and may differ between devices. In a
-  // governed process (`ration run` or activate()) a limit binds all processes of the workload: frameworks, libraries,
-  // this pool. In an ungoverned one it binds this pool alone.
+  // governed process (`ration run` or activate()) a limit applies to everything in all processes of the workload:
+  // frameworks, libraries, this pool. In an ungoverned process it applies only to this pool.
   /// Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
   /// The limits are those of ration's configuration until limit() or set_memory_limit() lowers them. Calls no driver
   /// function and starts no thread. Does nothing in a governed process. Throws RuntimeError if a library of the driver
   /// is loaded already, UnknownError if there can be no limit, for example without a GPU.
   static void activate();
-  /// Sets the variables that govern this process after it replaces itself (exec), for a process in which the driver is
-  /// loaded already. Throws UnknownError as activate() does.
+  /// For a process in which the driver is already loaded: sets the variables that govern the process after it replaces
+  /// itself (exec). Throws UnknownError as activate() does.
   static void prepare_restart();
-  /// Limits one GPU, or each GPU without `gpu`, to `6GiB`, `512MiB` or `50%`; `max` removes the limit. `gpu` counts as
-  /// the driver does under CUDA_VISIBLE_DEVICES. Does not start the driver in a governed process.
+  /// Limits one GPU, or each GPU without `gpu`, to `6GiB`, `512MiB` or `50%`; `max` removes the limit. `gpu` is a
+  /// number as the driver counts GPUs under CUDA_VISIBLE_DEVICES. In a governed process, does not start the driver.
   void limit(const std::string& size, std::optional<int> gpu = {});
   /// Returns the limit, or 0 if none was set.
   [[nodiscard]] std::uint64_t limit_of(int gpu);
   /// Throws ValueError if this process is not governed or has no such GPU.
   [[nodiscard]] static WorkloadInfo workload_info(int gpu);
-  /// Limits the pinned host memory of this process's workload, which belongs to no GPU, to `8GiB` or `50%`; `max`
-  /// removes the limit. Throws ValueError if this process is not governed, or if an older ration made the book of its
+  /// Limits the pinned host memory of this process's workload to `8GiB` or `50%`; `max` removes the limit. This memory
+  /// belongs to no GPU. Throws ValueError if this process is not governed, or if an older ration made the book of its
   /// workload, since such a book counts no pinned memory.
   static void limit_host(const std::string& size);
-  /// Returns the limit that the workload set for itself, or 0 if none. Throws as limit_host() does.
+  /// Returns the limit that the workload set for itself, or 0 if it set none. Throws as limit_host() does.
   [[nodiscard]] static std::uint64_t host_limit();
   /// Returns the pinned host memory of this process's workload. Throws as limit_host() does.
   [[nodiscard]] static WorkloadInfo host_info();
-  /// Gives a part of this process a limit of its own inside the workload's; `40%` means 40 % of the workload's present
-  /// limit. While the share holds more than a lowered limit, it keeps its memory and gets no more. Memory of frameworks
-  /// counts in the segments that they take from the driver, memory of this pool by block. Throws ValueError if this
-  /// process is not governed.
+  /// Gives a part of this process a limit of its own inside the workload's limit; `40%` means 40 % of the workload's
+  /// present limit. While the share holds more than a lowered limit, it keeps its memory and gets no more. A
+  /// framework's memory counts by the segments that the framework takes from the driver; memory of this pool counts by
+  /// block. Throws ValueError if this process is not governed.
   static void limit_share(const std::string& share, const std::string& size, std::optional<int> gpu = {});
   /// Returns the memory of a share; `total` is the workload's limit.
   [[nodiscard]] static WorkloadInfo share_info(const std::string& share, int gpu);
-  /// Limits what all logical devices of a GPU take from it together. While they hold more than a lowered limit, they
-  /// take nothing more from the GPU, and their free memory goes back at once. Once a device has such a limit, growth
-  /// may differ between devices.
+  /// Limits the memory that all logical devices of a GPU together take from the GPU. While they hold more than a
+  /// lowered limit, they take no more memory, and their free memory goes back to the GPU at once. Once a device has
+  /// such a limit, growth may differ between devices.
   void set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes);
   /// Sets the limit as a share of the device, such as 0.5.
   void set_memory_limit_fraction(const PhysicalDevice& device, double share);
@@ -217,28 +217,31 @@ class Runtime {
   /// Returns the limit, or 0 if none was set.
   [[nodiscard]] std::uint64_t get_memory_limit(const PhysicalDevice& device);
 
-  // Memory of a logical device. `gpu` counts as in '/device:GPU:0'; `stream` is a CUstream, null for the default one.
+  // Memory of a logical device. `gpu` is the number in '/device:GPU:0'; `stream` is a CUstream, null for the default
+  // stream.
   /// Throws MemoryLimitExceeded.
   [[nodiscard]] void* allocate(int gpu, std::size_t bytes, void* stream = nullptr, std::size_t alignment = 256);
   /// Throws ValueError if this runtime did not hand out the address, or if the block there was freed already.
   void deallocate(int gpu, void* address, void* stream = nullptr);
-  /// Records that `stream` uses the block as well, like PyTorch's record_stream(). When the block is freed, the stream
-  /// of that call first waits for the work that `stream` has by then.
+  /// Records that `stream` also uses the block, like PyTorch's record_stream(). When deallocate() frees the block, the
+  /// stream in that call first waits for the work that `stream` has at that time.
   void record_stream(void* address, void* stream);
   /// Gives unused memory back to the device. Returns the number of bytes.
   std::uint64_t trim(int gpu);
   /// Registers a function that ration calls when device memory is short, so that the program can release memory that it
   /// does not need. Returns a number for remove_pressure_callback(). The callback runs in three cases:
-  /// - A request is denied. `wanted` is its bytes. The callback runs on the thread of the request, which then tries
+  /// - A request is denied. `wanted` is its size in bytes. The callback runs on the thread of the request, which then
+  /// tries
   ///   once more.
   /// - set_memory_limit() sets a limit below what is held. `wanted` is 0. The callback runs inside that call.
-  /// - Another process of the workload was denied or waits, the workload holds more than its limit, or an operator runs
-  ///   `ration trim`. `wanted` is 0. The callback runs on a thread of ration's, which checks ten times a second.
+  /// - A request of another process of the workload was denied or waits, the workload holds more than its limit, or an
+  ///   operator runs `ration trim`. `wanted` is 0. The callback runs on a thread of ration's, which checks ten times a
+  ///   second.
   /// A callback may allocate and free; a request that is denied inside a callback calls no callbacks. If a callback
   /// throws, the denied request or set_memory_limit() throws that exception; ration's own thread drops it.
   std::uint64_t on_pressure(std::function<void(std::uint64_t wanted)> callback);
-  /// Returns once no thread runs the callback any more, unless called from inside a callback. Ignores an unknown
-  /// number.
+  /// Removes a callback. Returns once no thread runs the callback any more; inside a callback, returns at once. Ignores
+  /// an unknown number.
   void remove_pressure_callback(std::uint64_t number);
   /// Returns the use by tag, largest first, without untagged memory.
   [[nodiscard]] std::vector<TagUsage> tag_usage(int gpu);
@@ -264,8 +267,9 @@ class TagScope {
   std::string former_;
 };
 
-/// A scope in which memory that its thread takes is charged to a share. So is memory of threads that have entered no
-/// share, because a framework's helper threads work for the share entered last. Scopes nest.
+/// A scope in which a share is charged for the memory that the scope's thread takes. The share is also charged for
+/// memory of threads that have entered no share, because a framework's helper threads work for the share that was
+/// entered last. Scopes nest.
 class ShareScope {
  public:
   /// Throws ValueError if this process is not governed or the name is not 1 to 63 bytes long.
@@ -282,7 +286,7 @@ class ShareScope {
 /// not recorded.
 void mark(const std::string& text);
 
-/// Returns the runtime that the process shares: made at first use, never destroyed.
+/// Returns the runtime that the whole process shares. It is made at its first use and never destroyed.
 [[nodiscard]] Runtime& default_runtime();
 
 }  // namespace ration

@@ -74,7 +74,7 @@ def _find() -> str:
     for place in (given, *(f"{_HERE}/{folder}/{name}" for folder in folders)):
         if place and os.path.exists(place):
             return place
-    raise ImportError("libration.so.1 is neither in the package nor built; set RATION_LIBRARY to its path")
+    raise ImportError("libration.so.1 was found neither in the package nor in a build; set RATION_LIBRARY to the path of libration.so.1")
 
 
 path: str = _find()
@@ -126,10 +126,10 @@ def devices(function: str, device_type: Optional[str]) -> List[Device]:
 
 
 def gpu(device: Any, or_each: bool = False) -> int:
-    """Returns the number of a GPU for the library: -1, which stands for each GPU, if `device` is None and `or_each` allows it.
+    """Returns the number of a GPU for the library. -1 stands for each GPU: `device` is None, and `or_each` is True.
 
     Raises:
-        ValueError: the value is not a whole number of at least 0 (`int` or NumPy's).
+        ValueError: the value is not a whole number of at least 0 (an `int`, or an integer of NumPy).
     """
     if device is None and or_each:
         return -1
@@ -138,8 +138,8 @@ def gpu(device: Any, or_each: bool = False) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < 1 << 16:
-        each = ", or None for each" if or_each else ""
-        raise ValueError(f"there is no GPU {device!r}: device is the number of one, such as 0 or 1{each}")
+        each = ", or None for each GPU" if or_each else ""
+        raise ValueError(f"there is no GPU {device!r}: device is the number of a GPU, such as 0 or 1{each}")
     return number
 
 

@@ -1,7 +1,7 @@
-"""Limits from inside: a program puts the guard in front of the driver itself.
+"""Limits from inside: the program itself puts the guard in front of the driver.
 
-Importing ration does so if the driver is not loaded yet. Everything in the process and in the children that it starts
-is then governed: PyTorch, TensorFlow, JAX, libraries, ration's own pool.
+`import ration` does this if the driver is not loaded yet. From then on, everything in the process and in the children
+that it starts is governed: PyTorch, TensorFlow, JAX, libraries, ration's own pool.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOO_LATE = ("{} In a script: import ration first, or call ration.reexec(). In a
 
 
 def _tell_python() -> None:
-    """Copies variables that C code set to Python's own environment, which children get."""
+    """Copies the variables that C code has set into Python's own environment, which children inherit."""
     variables = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
     index = 0
     while variables[index] is not None:
@@ -37,7 +37,7 @@ def _tell_python() -> None:
 def activate() -> None:
     """Puts this process, and the children that it starts from now on, under a limit of its own, as `ration run` would.
 
-    `import ration` calls this function. It does nothing in a governed process.
+    `import ration` calls this function. In a governed process, the function does nothing.
 
     Raises:
         RuntimeError: the GPU's driver is loaded already, or there can be no limit, for example without a GPU.
@@ -119,7 +119,7 @@ def is_governed() -> bool:
 
 
 def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -> None:
-    """Restarts this program in its own process, governed from its beginning. Returns only if it is governed already.
+    """Restarts this program in its own process, governed from the start. Returns only if this program is already governed.
 
     Args:
         limit: the limit on each GPU, `'6GiB'`; None: as the configuration says.

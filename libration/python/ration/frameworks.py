@@ -1,4 +1,4 @@
-"""The frameworks that the program has started: how much each holds by its own count, and how each gives back its cache.
+"""The frameworks that the program has started: how much each says that it holds, and how each gives back its cache.
 
 Used by MemoryGuard, reports and callbacks for short memory. Nothing here imports a framework, starts one, or makes a
 CUDA context.
@@ -29,7 +29,7 @@ class Framework(NamedTuple):
     name: str
     read: Callable[[], Dict[str, Memory]]                # by the framework's own name for the device
     reset_peaks: Optional[Callable[[], None]] = None     # None if the framework cannot
-    release_cache: Optional[Callable[[], object]] = None  # None if the framework has no cache, or no call for that
+    release_cache: Optional[Callable[[], object]] = None  # None if the framework has no cache, or no call that releases it
 
 
 def started() -> List[Framework]:

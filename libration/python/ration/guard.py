@@ -16,11 +16,12 @@ _open: List["Measurement"] = []
 class Measurement:
     """The device memory that a block of code allocates at its peak. Measurements nest.
 
-    The measurement adds up, for each framework of this process and ration's pool, the peak of its tensors minus what
-    they held when the block began. TensorFlow counts the chunk that contains a tensor, up to 128 MB larger. If no
-    framework has started, the measurement is the growth of the workload on all GPUs, or, in an ungoverned process, of
-    all processes there. That peak and JAX's peak cannot be reset. So memory that the block freed again is seen only if
-    the use exceeded all earlier peaks.
+    For each framework of this process and for ration's pool, the measurement takes the peak of all tensors minus the
+    bytes of all tensors when the block began, and adds up these numbers. TensorFlow counts the whole chunk that
+    contains a tensor, which can be 128 MB larger than the tensor. If no framework has started, the measurement is the
+    growth of the workload on all GPUs; in an ungoverned process, it is the growth of all processes on these GPUs. This
+    peak and JAX's peak cannot be reset. So memory that the block freed again is seen only if the use exceeded all
+    earlier peaks.
 
     Attributes:
         growth: bytes at the peak minus bytes at the beginning, over all frameworks.
@@ -85,7 +86,7 @@ def _on_devices() -> Tuple[int, int]:
 class MemoryGuard:
     """A check that raises, or warns, if a block of code allocated more device memory than allowed. Checks nest.
 
-    Counts like the frameworks (`Measurement`): a tensor of 400 MiB counts as 400 MiB, however much the framework took
+    Counts as the frameworks do (`Measurement`): a tensor of 400 MiB counts as 400 MiB, however much the framework took
     from the device for it, even if the block freed the tensor again.
 
     Args:

@@ -18,7 +18,7 @@ def _has_started() -> bool:
 def limit(size: Size, preallocate: bool = False) -> limits.Limit:
     """Limits the memory that JAX and ration's own pool take from each GPU.
 
-    JAX reads its share once, when it starts; a later call limits ration's pool only, and warns. `ration run --limit`
+    JAX reads its share only when it starts. A later call limits only ration's pool, and warns. `ration run --limit`
     sets a limit that applies whatever the program does.
 
     Args:
@@ -30,7 +30,7 @@ def limit(size: Size, preallocate: bool = False) -> limits.Limit:
     """
     gpus = config.get_visible_devices("GPU")
     if not gpus:
-        raise ValueError("there is no GPU to limit JAX on")
+        raise ValueError("there is no GPU on which JAX could be limited")
     result = limits.limit(size)
     if _has_started():
         _warnings.warn("JAX has started and keeps its share; the limit applies to ration's pool only. Call "

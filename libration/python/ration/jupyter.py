@@ -47,7 +47,7 @@ def set_limit(size: str) -> None:
 def register(shell: Any) -> None:
     """Adds `%ration` (memory in use), `%ration limit 4GiB`, `%ration restart [4GiB]` and `%%ration_guard 2GiB`.
 
-    `%ration restart` keeps the limit of a kernel that has one. To change it, `%ration limit` needs no restart.
+    `%ration restart` keeps the limit of a kernel that already has one. `%ration limit` changes a limit without a restart.
     """
 
     def ration(line: str) -> None:

@@ -18,11 +18,12 @@ def _base() -> type:
 
 
 def Callback(log_dir: str = "logs") -> Any:  # noqa: N802  (users call it as a class)
-    """Returns a Keras callback that records, after every epoch, the bytes in use and at the peak of each logical GPU and,
-    for ration's pool, the bytes taken from the device and the limit.
+    """Returns a Keras callback that records the memory of each logical GPU after every epoch: the bytes in use and the
+    peak; for ration's pool also the bytes taken from the device, and the limit.
 
-    The callback writes these numbers into `logs` (as `gpu0_current`, …), into `gpu_memory.csv` in `log_dir`, and, if
-    TensorFlow is imported, into TensorBoard's scalars there. It resets the peak after each epoch. Import Keras first.
+    The callback writes these numbers into `logs` (as `gpu0_current`, …) and into `gpu_memory.csv` in `log_dir`. If
+    TensorFlow is imported, the callback also writes scalars for TensorBoard into `log_dir`. It resets the peak after
+    each epoch. Import Keras first.
     """
     class MemoryCallback(_base()):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -36,7 +36,7 @@ class Limit:
 
 
 def _restore(size: int, function: str, *arguments: Any) -> None:
-    """Sets a former limit again, or the most that the workload may have now if that is less."""
+    """Sets a former limit again. If the workload may no longer have so much, sets the most that it may have now."""
     try:
         _native.call(function, *arguments, _exact(size))
     except ValueError:
@@ -68,7 +68,7 @@ def workload(device: int = 0) -> Dict[str, int]:
 
 
 class share:  # noqa: N801  (users call it as a function, and use it with `with`)
-    """A part of this program with a limit of its own inside the workload's, such as one of the two models of a GAN.
+    """A part of this program, such as one of the two models of a GAN, with a limit of its own inside the workload's limit.
 
         generator = ration.share('generator', '40%')
         with generator:
@@ -118,7 +118,7 @@ class share:  # noqa: N801  (users call it as a function, and use it with `with`
         _native.call("limit_share", self._name, number, _native.text(with_unit(size, "share")))
 
     def trim(self, logical_device: Optional[str] = None, device: int = 0) -> None:
-        """Asks the frameworks of this process to release their caches if this share holds more than its limit. Always
+        """If this share holds more than its limit, asks the frameworks of this process to release their caches. Always
         empties the share's own pool.
 
         Args:
@@ -177,9 +177,10 @@ def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optio
     to release their caches.
 
     Args:
-        size: the limit of GPU memory: `'6GiB'`, `'512MiB'`, `'8GB'` (10^9); `'50%'` or `0.5`, a share of what the workload
-            may have; `'max-1GiB'`, all of that but 1 GiB; `'max'` removes the limit. `'50%free'` is `'50%'` here. Takes a
-            number above 1, or an `int`, as MiB, and warns. None leaves the limit unchanged.
+        size: the limit of GPU memory: `'6GiB'`, `'512MiB'`, `'8GB'` (10^9); `'50%'` or `0.5`, a share of the
+            memory that the workload may have; `'max-1GiB'`, all of this memory except 1 GiB; `'max'` removes the limit.
+            `'50%free'` means `'50%'` here. A number above 1, or an `int`, means MiB; the call then warns. None leaves the
+            limit unchanged.
         device: the number of a GPU, as the driver counts GPUs under CUDA_VISIBLE_DEVICES; None for each GPU.
         host: the limit of pinned host memory, which belongs to no GPU, in the same forms. `'50%'` is half of the host limit
             that was set from outside or, without such a limit, half of the machine's memory.
@@ -190,7 +191,7 @@ def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optio
 
     Raises:
         ValueError: an unknown device, an invalid size, more than `ration run` gave the workload, or neither `size` nor `host`.
-        RuntimeError: the GPU's driver was loaded before ration, so the limit would bind nothing.
+        RuntimeError: the GPU's driver was loaded before ration, so the limit would have no effect.
     """
     if size is None and host is None:
         raise ValueError("limit() needs a size, or a limit of pinned host memory: host='8GiB'")
@@ -256,7 +257,7 @@ _tag = threading.local()
 
 @contextlib.contextmanager
 def tag(name: str) -> Iterator[None]:
-    """Attributes to `name` the memory that this thread takes from ration's pool inside `with`.
+    """Attributes the memory that this thread takes from ration's pool inside `with` to the tag `name`.
 
     `ration.memory_map()['tags']` and the text of a denial show the use by tag. Tags nest.
     """
@@ -279,7 +280,7 @@ def mark(text: str) -> None:
 
 
 class Schedule:
-    """Limits that change with the epoch, as for the two halves of a GAN.
+    """Limits that change with the epoch, for example for the two models of a GAN.
 
         schedule = ration.Schedule({'generator': [(0, '40%'), (10, '50%')], 'discriminator': [(0, '60%'), (10, '50%')]})
         for epoch in range(20):
@@ -289,7 +290,7 @@ class Schedule:
     Args:
         steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is the name of a physical
             device, a name in `devices`, or else the name of a share.
-        devices: physical devices by the names that `steps` uses for them.
+        devices: physical devices, by the names that `steps` uses for these devices.
 
     Raises:
         ValueError: a name has no steps, its epochs do not rise, or the first epoch is not 0.

@@ -14,8 +14,8 @@ _inside = threading.local()
 
 
 class PressureHandle:
-    """The result of on_pressure(). `cancel()` ends the calls, and returns once no thread is inside the function; if the
-    function itself calls `cancel()`, it returns at once."""
+    """The result of on_pressure(). `cancel()` ends the calls, and returns once no thread is inside the function;
+    if the function itself calls `cancel()`, `cancel()` returns at once."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -34,9 +34,9 @@ def on_pressure(function: Callable[[int], object]) -> PressureHandle:
     need.
 
     If a request of this process was denied, `wanted` is its size in bytes; the function runs on the thread of the
-    request, which then tries once more. If another process of the workload was denied or waits, or the limit fell below the
-    use of this process, `wanted` is 0; the function runs on a thread of ration's. An exception of the function is
-    printed, like an exception of a destructor, and has no other effect.
+    request, which then tries once more. If a request of another process of the workload was denied or waits, or if
+    the limit fell below the use of this process, `wanted` is 0; the function runs on a thread of ration's. An
+    exception of the function is printed, like an exception of a destructor, and has no other effect.
 
     Returns:
         A handle with `cancel()`.

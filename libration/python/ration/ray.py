@@ -5,13 +5,14 @@
 
     Trainer.options(**ration.ray.limited(gpu_memory_gib=4)).remote()
 
-Ray places fractions and enforces nothing. With this module `ration run` starts each worker, so the limit that the actor
-or task requested applies from the worker's first instruction on. Ray learns the command from `py_executable`, which
-every node uses: a field of a plugin (RAY_RUNTIME_ENV_PLUGINS) is ignored, with a warning, on nodes that were started
-without the plugin.
+Ray only places workers by these fractions, and enforces nothing. With this module `ration run` starts each worker, so the
+limit that the actor or task requested applies from the worker's first instruction on. Ray reads the command from
+`py_executable`, because every node uses this field. A field of a plugin (RAY_RUNTIME_ENV_PLUGINS) would be ignored, with
+a warning, on nodes that were started without the plugin.
 
-Ray is imported when it is needed. Importing this module takes the program out of its workload, because processes that
-ray.init() starts would be under the program's limit. Run as a program, this file starts a worker.
+This module imports Ray only when it needs Ray. Importing this module takes the program out of its workload, because
+otherwise the processes that ray.init() starts would be under the program's limit. If this file is run as a program, it
+starts a worker.
 """
 from __future__ import annotations
 
@@ -43,28 +44,28 @@ def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = 
 
     The limit applies to the worker and its children on each GPU that Ray grants. With a daemon `ration ps` and the
     dashboard show the worker as `WORKLOAD-ID`, where ID is the first eight digits of the worker's id in Ray, with the
-    labels `ray_job`, `ray_node` and `ray_worker`. A worker whose limit cannot be set runs nothing; the actor's error,
-    or for a task the log, has the reason.
+    labels `ray_job`, `ray_node` and `ray_worker`. A worker whose limit cannot be set runs nothing; the reason is in
+    the error of the actor or, for a task, in the log.
 
     Args:
         num_gpus: a share such as `0.25`, which limits the worker to a quarter of the GPU that Ray grants, or a number of
             whole GPUs.
-        gpu_memory_gib: the limit in GiB, which Ray places by the resource `gpu_memory_gib` of its nodes
-            (`ray start --resources='{"gpu_memory_gib": 16}'`). On nodes of several GPUs, Ray also needs `num_gpus` to
-            choose one.
+        gpu_memory_gib: the limit in GiB. Ray places the worker by the resource `gpu_memory_gib` of the nodes
+            (`ray start --resources='{"gpu_memory_gib": 16}'`). On nodes with several GPUs, Ray also needs `num_gpus` to
+            choose a GPU.
         workload: the name in `ration ps`, before the id.
         tenant: the tenant that is charged.
-        run: more options of `ration run`, such as `['--on-deny', 'wait:30s']`, or `['--socket', PATH]`; with that
-            option no worker starts unless the daemon runs.
+        run: more options of `ration run`, such as `['--on-deny', 'wait:30s']`, or `['--socket', PATH]`; with
+            `--socket`, no worker starts unless the daemon runs.
         runtime_env: the runtime_env of Ray, to which the command is added.
         python: the nodes' interpreter; None: the path of this interpreter, or `python` if the runtime_env has pip, uv
             or conda.
 
     Raises:
-        ValueError: no size, a size by which Ray cannot place, or a runtime_env with a py_executable of its own.
+        ValueError: no size, a size by which Ray cannot place a worker, or a runtime_env with a py_executable of its own.
     """
     if num_gpus is None and gpu_memory_gib is None:
-        raise ValueError("a limit is num_gpus=0.25, a share of a GPU, or gpu_memory_gib=4")
+        raise ValueError("a limit is either num_gpus=0.25 (a share of a GPU) or gpu_memory_gib=4")
     if num_gpus is not None and not (0 < num_gpus <= 1 or num_gpus > 1 and num_gpus == int(num_gpus)):
         raise ValueError(f"num_gpus is a share of a GPU up to 1, or a whole number of GPUs, not {num_gpus!r}")
     if gpu_memory_gib is not None and not 0 < gpu_memory_gib < float("inf"):

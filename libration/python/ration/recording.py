@@ -1,4 +1,4 @@
-"""Recordings by which a program records itself."""
+"""Recordings that a program makes of itself."""
 from __future__ import annotations
 
 import atexit
@@ -34,8 +34,8 @@ class record:  # noqa: N801  (users call it as a function, and use it with `with
         recording.stop()                         # or the end of the program
 
     `ration inspect train.rec` shows the recording, also while it is being made. The recording includes memory that the
-    process held at the start, but not the requests for that memory. `ration.mark('epoch 3')` puts a text into it. Start
-    the recording while no other thread allocates GPU memory.
+    process held at the start, but not the requests for that memory. `ration.mark('epoch 3')` puts a text into the
+    recording. Start the recording while no other thread allocates GPU memory.
 
     Raises (from `start`):
         RuntimeError: this process is not governed, or is recorded already.
@@ -52,7 +52,7 @@ class record:  # noqa: N801  (users call it as a function, and use it with `with
         if os.path.lexists(self.path) and not os.path.isfile(self.path):
             raise OSError(errno.EINVAL, "not a file, so a recording cannot replace it", self.path)
         if os.path.lexists(folder) and "RATION_RECORD" not in os.environ:  # else the guard returns EBUSY
-            raise FileExistsError(errno.EEXIST, f"a recording is being made there, or was cut off; if it was cut off, ration record -o {shlex.quote(self.path)} makes its file", folder)
+            raise FileExistsError(errno.EEXIST, f"a recording is being made there, or was cut off; if it was cut off, ration record -o {shlex.quote(self.path)} makes the file", folder)
         error = _tell(os.fsencode(folder))
         if error == errno.ENOTSUP:
             raise RuntimeError("this process is not governed: start it by `ration run`, or call ration.activate() first")

@@ -12,10 +12,10 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
     """Configures the GPUs of this process.
 
     Args:
-        config_type: `'growth'` starts small and grows; `'limit'` allocates at most `limit_mb` on each GPU, and makes
-            that one logical device in TensorFlow, whether TensorFlow is imported before or after.
+        config_type: `'growth'` starts small and grows; `'limit'` allocates at most `limit_mb` on each GPU. In TensorFlow,
+            each GPU becomes one logical device of this size, whether TensorFlow is imported before or after the call.
         limit_mb: the limit for everything in the process, in MiB; optional with `'growth'`.
-        visible_devices: numbers of the GPUs to use, in their order; None for all.
+        visible_devices: the numbers of the GPUs to use, in the order of the logical devices; None for all GPUs.
 
     Returns:
         False on a machine without a GPU, where the call does nothing.

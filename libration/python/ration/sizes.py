@@ -50,7 +50,7 @@ def mib(value: Any, name: str) -> float:
     """Returns a number of MiB, as TensorFlow takes it.
 
     Raises:
-        ValueError: the value is no number; the text says so of the argument `name`.
+        ValueError: the value is not a number; the error text names the argument `name`.
     """
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise ValueError(f"{name} is a number of MiB, such as 4096, not {value!r}")
@@ -61,7 +61,7 @@ def parse(size: str, total: Optional[int] = None) -> int:
     """Returns the bytes of `'2GiB'`, `'512MiB'`, `'8GB'` (10^9) or `'50%'` (of `total`).
 
     Raises:
-        ValueError: no unit, no number, a share without a `total`, or not above 0.
+        ValueError: the size has no unit or no number, is a share without a `total`, or is not above 0.
     """
     match = _SIZE.fullmatch(size)
     if match is None:

@@ -19,7 +19,7 @@ class Pools:
 
     @contextlib.contextmanager
     def use(self) -> Iterator[None]:
-        """Allocates the tensors of this thread, and of a backward pass that it starts, from these pools.
+        """Allocates the tensors of this thread, and of a backward pass that this thread starts, from these pools.
 
         Raises:
             RuntimeError: PyTorch is not imported, or is older than 2.5 and has no pools.

@@ -14,7 +14,7 @@ def parser() -> argparse.ArgumentParser:
                                      epilog="Options after -- are passed to ration run: -- --on-deny wait:30s")
     verbs = result.add_subparsers(dest="verb", required=True, metavar="install | list | uninstall")
     install = verbs.add_parser("install", help='writes a kernelspec, such as "Python 3 · 4 GiB GPU"')
-    install.add_argument("--limit", required=True, metavar="SIZE", help="bytes of each GPU that the kernel can never exceed: 4GiB, 50%%")
+    install.add_argument("--limit", required=True, metavar="SIZE", help="the most memory that the kernel can hold on each GPU: 4GiB, 50%%")
     install.add_argument("--name", help="name of the kernelspec's folder; default: ration-4gib")
     install.add_argument("--display-name", metavar="TEXT", help="name in the launcher")
     install.add_argument("--python", default=sys.executable, metavar="PATH", help="the interpreter that runs the cells; default: this interpreter")
@@ -36,8 +36,8 @@ def run(arguments: List[str]) -> None:
         prefix = sys.prefix if given.sys_prefix else given.prefix
         print(kernels.install(given.limit, given.name, given.display_name, given.user, prefix, given.python, arguments[at + 1:]))
         if not kernels.has_provisioner():
-            print("This Python does not have ration's package: ration run chooses the names of workloads, and only the "
-                  "server's log shows why a kernel does not start.", file=sys.stderr)
+            print("This Python does not have ration's package. So workloads are not named after their notebooks, and only "
+                  "the server's log shows why a kernel does not start.", file=sys.stderr)
     elif given.verb == "list":
         found = kernels.installed()
         if given.json:

@@ -28,7 +28,7 @@ def socket_path() -> Optional[str]:
 
 
 def get(path: str) -> Any:
-    """Returns the `data` of the answer, or None if no daemon answers or it has nothing at that path."""
+    """Returns the `data` of the answer, or None if no daemon answers or the daemon has nothing at that path."""
     where = socket_path()
     if where is None:
         return None

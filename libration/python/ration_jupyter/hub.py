@@ -65,8 +65,8 @@ class Servers:
         if self.sizes:
             return [size for size in self.sizes if not limits or (_bytes(size) or 0) <= max(limits)] or self.sizes[:1]
         if not limits:
-            raise _rejected(503, f"This server does not start, because the GPU memory of {tenant or 'it'} is not configured: write a limit of the tenant "
-                                 "into ration's configuration and start its daemon, or give limit or sizes in jupyterhub_config.py")
+            raise _rejected(503, f"This server does not start, because the GPU memory of {tenant or 'this server'} is not configured: write a limit of the "
+                                 "tenant into ration's configuration and start rationd, or set limit or sizes in jupyterhub_config.py")
         return [_size(max(limits) // part) for part in (4, 2, 1)]
 
     def limit_of(self, spawner: Any) -> str:
@@ -102,7 +102,7 @@ class Servers:
                     await done
             if spawner.cmd[:len(self.command)] != self.command:
                 raise _rejected(503, "This server does not start, because its GPU memory would not be limited: c.Spawner.cmd was set after ration_jupyter's "
-                                     "hub.configure(c), which accepts the command of the server as command=[...]")
+                                     "hub.configure(c), to which you can pass the command of the server as command=[...]")
             if not check:
                 return
             command = [program.find(), "run", "--limit", self.limit_of(spawner), *self.options, "--", sys.executable]
@@ -121,17 +121,18 @@ def configure(c: Any, limit: Optional[str] = None, sizes: Sequence[str] = (), te
     Args:
         c: the hub's configuration.
         limit: the limit of each user: `4GiB`, `50%`.
-        sizes: the sizes that a user chooses from instead; the first is the default. Sizes above the tenant's limit in the
-            daemon's configuration are not offered. Without limit and sizes, a quarter, a half and all of the tenant's
-            limit are offered.
-        tenant: the tenant that is charged; None: as ration's configuration says.
+        sizes: instead of one limit, the sizes from which a user chooses; the first size is the default. Sizes
+            above the tenant's limit in the daemon's configuration are not offered. Without limit and sizes, a quarter, a
+            half and all of the tenant's limit are offered.
+        tenant: the tenant that is charged; None: the tenant that ration's configuration chooses.
         options: further options of `ration run`, such as `--on-deny wait:60s`.
         command: the command of the server.
-        python: the interpreter that starts it and has this package; in a container, the container's.
+        python: the interpreter that starts the server, and that has this package; for a server in a container, the
+            container's interpreter.
         check: True to check with `ration run` on this machine before each start; False if servers run elsewhere.
 
     Raises:
-        ValueError: both a limit and sizes are given, or no limit, sizes or tenant.
+        ValueError: both a limit and sizes are given, or neither a limit nor sizes nor a tenant.
     """
     if limit and sizes or not (limit or sizes or tenant):
         raise ValueError("give either a limit or sizes, or a tenant whose limit the daemon knows")

@@ -52,7 +52,7 @@ def check(command: Sequence[str]) -> None:
         raise RuntimeError(done.stderr.strip() or f"{command[0]} ended with {done.returncode}")
     told = json.loads(done.stdout)["data"]
     if told["escape"] or told["enforced_by"] == "nothing":
-        raise RuntimeError(f"E1404 ration: the limit would not hold for this program: {told['escape']}")
+        raise RuntimeError(f"E1404 ration: the limit cannot be enforced for this program: {told['escape']}")
 
 
 def install(limit: str, name: Optional[str] = None, display_name: Optional[str] = None, user: bool = False,
@@ -63,7 +63,8 @@ def install(limit: str, name: Optional[str] = None, display_name: Optional[str] 
         limit: the limit on each GPU: `4GiB`, `50%`.
         name: the name of the kernelspec's folder; None: `ration-4gib`.
         display_name: the name in the launcher; None: `Python 3 · 4 GiB GPU`.
-        user: True to install for this user. `prefix` installs into that environment; without both, for all users.
+        user: True to install for this user. Without `user` and `prefix`, installs for all users.
+        prefix: the folder of the environment to install into.
         python: the interpreter, which has ipykernel.
         options: further options of `ration run`, such as `--on-deny wait:30s`.
 

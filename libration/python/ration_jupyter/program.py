@@ -15,7 +15,7 @@ LONGEST_NAME = 59
 
 
 def find() -> str:
-    """Returns the path of `ration`: RATION_PROGRAM, else the one in this Python's package, beside this Python, or on PATH.
+    """Returns the path of `ration`: RATION_PROGRAM, else `ration` in this Python's package, beside this Python, or on PATH.
 
     Raises:
         FileNotFoundError: `ration` is in none of these places.

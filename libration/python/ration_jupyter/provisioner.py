@@ -11,8 +11,8 @@ from . import kernels, program
 
 
 class RationProvisioner(LocalProvisioner):
-    """A provisioner that gives the kernelspec's `ration run` a name, and the label `kernel`, by which the status bar
-    finds the workload."""
+    """A provisioner that adds a name and the label `kernel` to the kernelspec's `ration run`. By this label, the status
+    bar finds the workload."""
 
     async def pre_launch(self, **kwargs: Any) -> Dict[str, Any]:
         kwargs = await super().pre_launch(**kwargs)

@@ -1,6 +1,6 @@
 """`python -m ration_jupyter.singleuser [OPTIONS of ration run] -- SERVER`: the command that the hub starts for a user.
 
-It becomes `ration run` with the limit, name and tenant of the user, which it reads from the environment.
+This command becomes `ration run`, with the limit, name and tenant of the user from the environment.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def command_of(arguments: List[str], environment: Mapping[str, str]) -> List[str
     """
     limit, user = environment.get("RATION_JUPYTER_LIMIT"), environment.get("JUPYTERHUB_USER")
     if not limit or not user:
-        raise ValueError("RATION_JUPYTER_LIMIT and JUPYTERHUB_USER define the limit of a user's server, and are not set: "
+        raise ValueError("RATION_JUPYTER_LIMIT or JUPYTERHUB_USER is not set, so this user's server would have no limit: "
                          "call ration_jupyter.hub.configure(c) after c.Spawner.environment")
     at = arguments.index("--")
     server = environment.get("JUPYTERHUB_SERVER_NAME", "")

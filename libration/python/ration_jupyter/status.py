@@ -12,7 +12,7 @@ from . import program
 
 
 def own_workload(environment: Mapping[str, str]) -> Optional[str]:
-    """Returns the workload of this server itself, as under JupyterHub; None if the server is in no workload."""
+    """Returns the workload of this server itself, for example under JupyterHub; None if the server is in no workload."""
     book = environment.get("RATION_BOOK")
     return re.sub(r"\.\d+\.book$", "", pathlib.Path(book).name) if book else None
 
@@ -21,7 +21,7 @@ def _ask(*arguments: str) -> Any:
     """Returns the `data` of the answer of `ration`.
 
     Raises:
-        RuntimeError: with the text of its error.
+        RuntimeError: `ration` failed; the text is that of its error.
     """
     done = subprocess.run([program.find(), *arguments, "-o", "json"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
@@ -45,7 +45,7 @@ class Status:
         return self._denials[name][1]
 
     def of(self, kernels: Sequence[str] = ()) -> List[Dict[str, Any]]:
-        """Returns a row for each GPU of this server's own workload and of those of its `kernels`."""
+        """Returns a row for each GPU of this server's own workload and of the workloads of its `kernels`."""
         own = own_workload(os.environ)
         result = []
         for row in _ask("ps"):

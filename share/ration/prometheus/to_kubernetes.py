@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The rules beside this file as a PrometheusRule of the Prometheus Operator: to_kubernetes.py > ../kubernetes/monitoring/rules.yaml"""
+"""Prints the rules beside this file as a PrometheusRule of the Prometheus Operator: to_kubernetes.py > ../kubernetes/monitoring/rules.yaml"""
 import pathlib
 
-HEAD = """# Made by prometheus/to_kubernetes.py of recording.yml and alerts.yml: change those, and make it again.
+HEAD = """# Made by prometheus/to_kubernetes.py from recording.yml and alerts.yml: change these two files, and run the program again.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata: {name: ration, namespace: ration-system}

@@ -86,8 +86,8 @@ class Testing(unittest.TestCase):
         self.write(TESTS.replace("takes(300)", "takes(328)").replace("== 300 <<", "== 328 <<"))
         self.pytest("--gpu-memory-baseline", "memory.json")     # 10 % more are no failure
         told = self.pytest("--gpu-memory-baseline", "memory.json", "--gpu-memory-tolerance", "5%", code=1)
-        self.assertIn("test_it.py::test_large took 328 MiB of GPU memory at its peak; memory.json has 300 MiB, and 5% more are "
-                      "allowed. If this is intended: --gpu-memory-update", told)
+        self.assertIn("test_it.py::test_large took 328 MiB of GPU memory at its peak; memory.json allows 300 MiB plus 5%. "
+                      "If this is intended: --gpu-memory-update", told)
         self.assertIn("1 failed, 4 passed", told)
         self.pytest("--gpu-memory-baseline", "memory.json", "--gpu-memory-update")
         self.assertEqual(json.loads(baseline.read_text())["test_it.py::test_large"], 328 * MiB)
@@ -180,7 +180,7 @@ sys.exit(7)
         for options, variables, why in (
                 ((), {"TF_PER_DEVICE_MEMORY_LIMIT_MB": "2GB"}, "TF_PER_DEVICE_MEMORY_LIMIT_MB=2GB is not a whole number above 0"),
                 ((), {"TF_TESTS_PER_GPU": "0"}, "TF_TESTS_PER_GPU=0 is not a whole number above 0"),
-                ((), {"TF_GPU_COUNT": "3"}, "TF_GPU_COUNT=3, and there are 2 GPUs"),
+                ((), {"TF_GPU_COUNT": "3"}, "TF_GPU_COUNT=3, but there are 2 GPUs"),
                 (("--limit", "1GiB"), {"TF_PER_DEVICE_MEMORY_LIMIT_MB": "2048"}, "both limit the test: leave one out"),
                 (("--tests-per-gpu", "0"), {}, "a GPU has 1 to 100 tests at once, not 0"),
                 (("--limit", "much"), {}, "much")):

@@ -1,8 +1,8 @@
-"""`python -m ration.testing -- COMMAND`: runs a test in one of several places per GPU, under a limit; waits while all
-places are taken.
+"""`python -m ration.testing -- COMMAND`: runs a test under a limit, in one of several places on each GPU; waits while
+all places are taken.
 
-It replaces TensorFlow's and XLA's `parallel_gpu_execute` (`bazel test --run_under`) and reads its variables. There each
-program limits itself; here the limit applies to everything in the program.
+It replaces `parallel_gpu_execute` of TensorFlow and XLA (`bazel test --run_under`) and reads the same variables. With
+`parallel_gpu_execute`, each program limits itself; here, the limit applies to everything in the program.
 """
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _gpus() -> List[str]:
     gpus = (named.split(",") if named else [str(number) for number in range(count)])[:count]
     wanted = _number("TF_GPU_COUNT")
     if wanted is not None and wanted > len(gpus):
-        sys.exit(f"TF_GPU_COUNT={wanted}, and there are {len(gpus)} GPUs. Nothing was started.")
+        sys.exit(f"TF_GPU_COUNT={wanted}, but there are {len(gpus)} GPUs. Nothing was started.")
     if not gpus:
         sys.exit("There is no GPU for a test. Nothing was started.")
     return gpus[:wanted]
@@ -74,9 +74,9 @@ def _take_place(gpus: List[str], tests: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m ration.testing", description="Runs a test in one of several places per GPU.")
-    parser.add_argument("--tests-per-gpu", type=int, metavar="N", help="tests at once on each GPU (TF_TESTS_PER_GPU; 4)")
-    parser.add_argument("--limit", metavar="SIZE", help="limit of one test (TF_PER_DEVICE_MEMORY_LIMIT_MB; an equal part of the GPU)")
+    parser = argparse.ArgumentParser(prog="python -m ration.testing", description="Runs a test under a limit, in one of several places on each GPU.")
+    parser.add_argument("--tests-per-gpu", type=int, metavar="N", help="tests that run at once on each GPU; default: TF_TESTS_PER_GPU, else 4")
+    parser.add_argument("--limit", metavar="SIZE", help="limit of one test; default: TF_PER_DEVICE_MEMORY_LIMIT_MB, else an equal part of the GPU")
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="the test, after --")
     typed = parser.parse_args()
     tests = typed.tests_per_gpu if typed.tests_per_gpu is not None else _number("TF_TESTS_PER_GPU") or 4

@@ -1,4 +1,4 @@
-"""Measures the peaks of pytest's tests. `ration_pytest` loads it in runs with an option for that."""
+"""Measures the peak memory of each test of pytest. `ration_pytest` loads this module if an option asks for this."""
 from __future__ import annotations
 
 import json
@@ -38,8 +38,8 @@ class Peaks:
         if outcome.excinfo is None and allowed is not None and not self._updates and \
                 measurement.growth > allowed * (1 + self._tolerance):
             fail(outcome, pytest.fail.Exception(
-                f"{item.nodeid} took {sizes.text(measurement.growth)} of GPU memory at its peak; {self._path} has "
-                f"{sizes.text(allowed)}, and {self._tolerance:.0%} more are allowed. If this is intended: --gpu-memory-update",
+                f"{item.nodeid} took {sizes.text(measurement.growth)} of GPU memory at its peak; {self._path} allows "
+                f"{sizes.text(allowed)} plus {self._tolerance:.0%}. If this is intended: --gpu-memory-update",
                 pytrace=False))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -62,7 +62,7 @@ def _read(path: pathlib.Path) -> Dict[str, int]:
     try:
         peaks = json.loads(path.read_text())
         if not isinstance(peaks, dict) or not all(isinstance(peak, int) for peak in peaks.values()):
-            raise ValueError("it is not a JSON object of bytes by test")
+            raise ValueError("it is not a JSON object with a number of bytes for each test")
         return peaks
     except (OSError, ValueError) as problem:
         raise pytest.UsageError(f"--gpu-memory-baseline {path}: {problem}. Write it with --gpu-memory-update") from None

@@ -1,6 +1,6 @@
 """TensorFlow with ration's device configuration: `import ration.tf as tf` instead of `import tensorflow as tf`.
 
-`tf.config` governs ration's pool and TensorFlow; every other name is TensorFlow's own, also the name of a module:
+`tf.config` governs ration's pool and TensorFlow; every other name, including names of modules, is TensorFlow's own:
 `from ration.tf.keras.layers import Dense`.
 """
 from . import config, forward, sessions, submodules

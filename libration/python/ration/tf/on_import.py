@@ -61,8 +61,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """A loader that applies the settings after the loader that Python found, which replaces this loader before the
-    module runs."""
+    """A loader that lets the loader that Python found run the module, and then applies the settings. Before the module
+    runs, this loader puts the found loader in its own place."""
 
     def __init__(self, found: Any) -> None:
         self._found = found

@@ -1,7 +1,7 @@
 """Makes sessions of TensorFlow 1 keep the share of the GPU that their configuration gives them.
 
-TensorFlow ignores `per_process_gpu_memory_fraction` where `TF_DEVICE_MIN_SYS_MEMORY_IN_MB` is set, and ration sets it, so
-that TensorFlow leaves less of a limit unused. A session with a share of its own begins without the variable.
+TensorFlow ignores `per_process_gpu_memory_fraction` if `TF_DEVICE_MIN_SYS_MEMORY_IN_MB` is set. ration sets this variable,
+so that TensorFlow leaves less of a limit unused. Therefore a session with a share of its own starts without the variable.
 """
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def install() -> None:
 
 
 def _theirs(name: str) -> Optional[types.ModuleType]:
-    """Returns the module of TensorFlow that `ration.tf.…` stands for; None if TensorFlow has none."""
+    """Returns the module of TensorFlow for which `ration.tf.…` stands; None if TensorFlow has no such module."""
     module: object = importlib.import_module("tensorflow")
     path = name[len(_ROOT) + 1:].split(".")
     for part in path:

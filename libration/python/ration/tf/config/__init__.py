@@ -2,7 +2,7 @@
 
 A script that configures TensorFlow works after a change of one import. Sizes are in MiB where TensorFlow uses MiB
 (`LogicalDeviceConfiguration.memory_limit`) and in bytes where TensorFlow uses bytes (`get_memory_info`). Every setting
-is also made in TensorFlow, whether TensorFlow is imported already or later. Once TensorFlow is initialised, a setting
+is also made in TensorFlow, whether TensorFlow was imported before or is imported later. Once TensorFlow is initialised, a setting
 applies to ration's pool only, and warns. TensorFlow answers queries that start devices (`list_logical_devices`,
 `get_memory_info`, …) if it is imported and ration's pool has handed out no memory. All functions are thread-safe. Other
 names, such as `set_soft_device_placement`, are TensorFlow's: docs/tensorflow.md lists them.
@@ -38,8 +38,8 @@ class LogicalDeviceConfiguration(
 
     Args:
         memory_limit: the limit in MiB (a float is allowed); required for GPUs.
-        experimental_priority: the priority of its streams; a smaller number goes first.
-        experimental_device_ordinal: its place among all logical devices.
+        experimental_priority: the priority of the device's streams; a smaller number goes first.
+        experimental_device_ordinal: the place of the device among all logical devices.
     """
     __slots__ = ()
 
@@ -116,12 +116,12 @@ def set_visible_devices(devices: Union[PhysicalDevice, Sequence[PhysicalDevice]]
     """Sets the devices that the runtime uses; their order is the order of the logical devices.
 
     Args:
-        devices: one device, a list of devices, or [] for none.
-        device_type: the type whose devices are replaced; None for all.
+        devices: one device, a list of devices, or [] for no device.
+        device_type: the type whose devices are replaced; None for all types.
 
     Raises:
         ValueError: a device is not of this machine, or not of that type.
-        RuntimeError: the runtime is initialised, and this would change something.
+        RuntimeError: the runtime is initialised, and the call would change something.
     """
     wanted = list(devices) if isinstance(devices, list) else [devices]
     given = [_known(device) for device in wanted]
@@ -137,7 +137,7 @@ def set_logical_device_configuration(device: PhysicalDevice,
     Raises:
         ValueError: an unknown device, a GPU entry without a limit, a limit that is no number, or a CPU entry with a
             limit.
-        RuntimeError: the runtime is initialised, and this would change something.
+        RuntimeError: the runtime is initialised, and the call would change something.
     """
     known = _known(device)
     entries = []

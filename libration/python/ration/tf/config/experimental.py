@@ -21,7 +21,7 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
 
     Raises:
         ValueError: the device is unknown, is not a GPU, or has configured logical devices.
-        RuntimeError: the runtime is initialised, and this would change something.
+        RuntimeError: the runtime is initialised, and the call would change something.
     """
     _native.call("set_memory_growth", None, ctypes.byref(_known(device)), int(bool(enable)))
     _forward(lambda config: [config.experimental.set_memory_growth(each, enable)
@@ -79,8 +79,8 @@ def get_device_details(device: PhysicalDevice) -> Dict[str, Any]:
 
     Returns:
         `device_name`, `compute_capability` (two ints), and ration's `memory_total` and `memory_used` in bytes. Under a limit
-        the total is the limit in force. The use is the figure that the driver reports to this process, or what the workload
-        holds if that is more, as after the limit was lowered.
+        the total is the limit in force. The use is the larger of two figures: what the driver reports to this process, and
+        what the workload holds. The second can be larger after the limit was lowered.
     """
     if not isinstance(device, tuple) or len(device) != 2 or not hasattr(device, "device_type"):
         raise ValueError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
@@ -98,8 +98,8 @@ def _number(gpu: PhysicalDevice) -> int:
 
 
 def _held_by_workload(gpu: int) -> int:
-    """Returns the bytes that the workload holds, also above its limit, where the driver reports only the limit; 0 if this
-    process is not governed."""
+    """Returns the bytes that the workload holds, even if they exceed its limit; the driver would then report only the limit.
+    Returns 0 if this process is not governed."""
     from ... import limits  # imported here, because it imports this module
     try:
         return limits.workload(gpu)["used"]
@@ -111,7 +111,7 @@ def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
     """Limits this process's workload on a device: TensorFlow and everything else in the process. Can be called at any
     time, with growth and during training.
 
-    While the workload holds more than a lowered limit, it gets no more memory; free memory goes back at once.
+    While the workload holds more than a lowered limit, it gets no more memory, and its free memory goes back at once.
 
     Args:
         device: from list_physical_devices('GPU').
