@@ -140,8 +140,8 @@ std::vector<Key> policy_keys() {
 
 std::vector<Key> schedule_keys() {
   return {
-      {"when", field<kHours, &Schedule::when>, "", "Start and end; past midnight if the end is earlier than the start.",
-       "\"22:00-07:00\""},
+      {"when", field<kHours, &Schedule::when>, "",
+       "Start and end; if the end is earlier than the start, the end is on the next day.", "\"22:00-07:00\""},
       {"days", field<kDays, &Schedule::days>, "mon-sun", "Days on which the schedule begins.", "\"mon-fri\""},
       {"set.*", field<kSize, &Schedule::set>, "", "Limit of a tenant during that time.", "\"90%\""},
   };

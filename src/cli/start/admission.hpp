@@ -26,8 +26,8 @@ struct Lease {
 /// promised to each; empty if no holder is known.
 [[nodiscard]] std::string holders_line(const Session& session, const nlohmann::json& lease, std::string_view begin);
 
-/// Returns the lease, such as `q-5`, of a run that waits under this name (NAME, TENANT/NAME or USER/NAME); empty if none
-/// does.
+/// Returns the lease, such as `q-5`, of a run that waits under this name (NAME, TENANT/NAME or USER/NAME); empty if
+/// none does.
 [[nodiscard]] std::string lease_waiting_as(const Session& session, const std::string& name);
 
 /// Returns E1801 if a run waits under this name: it is in the queue, and does not run yet.

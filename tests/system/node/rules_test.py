@@ -217,7 +217,7 @@ class Promises(Case):
     def test_who_waits_for_more_than_its_tenant_may_have_is_told_so(self):
         done = self.ration("run", NODE, "--wait", "--tenant", "vision", "--limit", "7GiB", "--", "true")
         self.assertEqual((done.returncode, done.stderr.split()[0]), (2, "E1104"), done.stderr)
-        self.assertIn("tenant vision: it may hold 6.00 GiB", done.stderr)
+        self.assertIn("tenant vision: this tenant may hold 6.00 GiB", done.stderr)
         self.holding("serve", "2GiB", "--tenant", "vision", "--limit", "6GiB")
         waiter = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "5GiB", "--", "true"],
                                   env=self.environment, stderr=subprocess.PIPE, text=True)

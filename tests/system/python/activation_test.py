@@ -436,7 +436,7 @@ class FromInside(Inside):
         self.python("""
             import ration
             text = ration.limit.__doc__
-            for form in ("'6GiB'", "'50%'", "'50%free'", "'max-1GiB'", "'max'", 'MiB, and warns', 'Returns:', 'with ration.limit('):
+            for form in ("'6GiB'", "'50%'", "'50%free'", "'max-1GiB'", "'max'", 'means MiB; the call then warns', 'Returns:', 'with ration.limit('):
                 assert form in text, form
             for size, mib in (('50%free', 8192), ('max-1GiB', 15360), ('50%', 8192), (0.5, 8192), ('6GiB', 6144), ('max', 16384)):
                 with ration.limit(size, device=0) as limit:

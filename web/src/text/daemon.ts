@@ -240,7 +240,7 @@ export const messages: Record<string, string> = {
   "lease.left_late": "已到等待时限",
   "lease.left_removed": "由 {by} 移出",
   "lease.its_turn": "轮到它",
-  "lease.passed_in_time": "先于 {lease}：后者在本任务结束前无法启动",
+  "lease.passed_in_time": "先于 {lease}：本任务在 {lease} 可启动之前就会结束",
   "lease.passed_beside": "先于 {lease}：后者仍有足够空间",
   "lease.returns": "等待回到 GPU（{because}）：{reason}",
   "lease.no_room": "空间不够：最多的是 GPU {gpu}，{whole_bytes} 中有 {free_bytes} 既未被占用也未被承诺",

@@ -52,13 +52,13 @@ test("the link that the start printed makes an operator, once, and its token doe
   await close();
   const second = await open(browser, daemon, daemon.link.slice(daemon.url.length), { expected: /401/ });
   await live(second.page);
-  await second.page.getByText("was used already, or is too old").waitFor();
+  await second.page.getByText("was already used or is too old").waitFor();
   assert.equal(second.page.url(), `${daemon.url}/`);
   await second.page.getByRole("button", { name: "Enter token" }).click();
   await second.page.keyboard.type(daemon.token);
   await second.page.keyboard.press("Enter");
   await second.page.getByRole("button", { name: "Forget token" }).waitFor();
-  assert.equal(await second.page.getByText("was used already, or is too old").count(), 0);
+  assert.equal(await second.page.getByText("was already used or is too old").count(), 0);
   await second.close();
 });
 
