@@ -154,7 +154,8 @@ Result<int> inject_configuration(const Session& session, const InjectOptions& ty
 Result<int> inject(const Session& session, const InjectOptions& typed) {
   if (typed.engine == "oci") return inject_configuration(session, typed);
   if (!typed.bundle.empty())
-    return fail("E1707", fmt::format("'{}' is before --, but only oci accepts a second word there.", typed.bundle),
+    return fail("E1707",
+                fmt::format("'{}' cannot stand before --: only oci accepts a second word before it.", typed.bundle),
                 "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
   if (typed.run.program.empty())
     return fail("E1402", fmt::format("the command of {} is missing after --.", typed.engine),

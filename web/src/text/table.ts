@@ -81,7 +81,7 @@ export const table = {
   "palette.kind.copy": ["shell", "命令行"],
   "palette.kind.setting": ["setting", "设置"],
   "action.trim": ["The program is asked to give back the unused part of its {size}, and keeps running.", "要求程序归还其 {size} 中未使用的部分。程序继续运行。"],
-  "action.suspend": ["The {size} of the workload move to host memory. At the next driver call, the program waits until the workload is resumed.", "其 {size} 移到主机内存。程序在下一次调用驱动时等待，直到恢复运行。"],
+  "action.suspend": ["The workload's {size} will move to host memory. At its next driver call, the program waits until the workload is resumed.", "其 {size} 移到主机内存。程序在下一次调用驱动时等待，直到恢复运行。"],
   "action.resume": ["The {size} of the workload return to the GPU as soon as there is room.", "一有空间，其 {size} 就回到 GPU。"],
   "action.stop": ["All processes of the workload end, and its {size} become free. Unsaved work is lost.", "其所有进程结束，{size} 被释放。未保存的内容将丢失。"],
   "action.onTheMachine": ["The dashboard sends no signals to programs. On the machine, {user} or root can type:", "仪表盘不向程序发送信号。请由 {user} 或 root 在该机器上运行："],
