@@ -332,7 +332,8 @@ void add_planning(CommandLine& line) {
          "moment");
   option(whatif, "--gpu", to_answer.gpus, "GPUS",
          "size or model of the GPUs: 12GiB, A100-40:2, T4:15GiB*3. With --with, shows when the second run can "
-         "start; without --with, shows how many copies or which sizes fit. Default for sizes: this machine's GPUs")
+         "start. Without --with, shows how many copies of a run fit, or whether the sizes fit; for sizes, the default "
+         "is this machine's GPUs")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);

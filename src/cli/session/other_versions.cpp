@@ -12,7 +12,8 @@ namespace ration::cli {
 namespace {
 
 Error error_about(const book::ForeignBook& book) {
-  const std::string formats = fmt::format("books of format {}, here {}", book.format, book::kBookVersion);
+  const std::string formats =
+      fmt::format("books of format {}; this ration has format {}", book.format, book::kBookVersion);
   if (!book.live)
     return {
         "E1450",

@@ -154,7 +154,7 @@ Result<int> validate(const Session& session, const ConfigOptions& options) {
       promises && !machine && problems.empty() && session.format() != Format::kJson)
     fmt::print(
         "note: no GPU is found, so the sum of the guarantees is not checked\n"
-        "      {}   checks it for two GPUs of that model\n",
+        "      {}   checks it for two GPUs, each a T4\n",
         command({"config", "validate", options.file, "--sim=T4*2"}));
   return problems.empty() ? 0 : 2;
 }

@@ -100,7 +100,9 @@ std::string prospect(const Session& session, const Idler& idler) {
   if (const auto answers = cooperates(idler.pids); !answers)
     text += "could return  the unused memory of ration's library: n/a (the workload's processes cannot be read here)\n";
   else if (*answers)
-    text += "could return  the memory that is unused in ration's library; only the program knows how much\n";
+    text +=
+        "could return  memory that the program does not use and that ration's library keeps; only the program knows "
+        "how much\n";
   if (text.empty())
     text = "cannot return memory on request: the workload holds none in pools of the driver or in ration's library\n";
   const Bytes special = idler.context + idler.pooled;

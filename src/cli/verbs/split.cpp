@@ -207,7 +207,7 @@ Result<int> split(const Session& session, const SplitOptions& options) {
     others.add_workload("others", promised);
     if (const auto good = others.can_add(device, "slices", needed); needed > slices_now && !good) {
       Error error = good.error();
-      error.fix = fmt::format("Cut slices of at most {} in total, or end a workload: ration ps   shows them",
+      error.fix = fmt::format("Cut slices of at most {} in total, or end a workload: ration ps   shows the workloads",
                               session.size(device.total - std::min(device.total, promised)));
       return tl::unexpected(std::move(error));
     }

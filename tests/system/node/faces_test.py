@@ -184,7 +184,7 @@ class Trim(Faces):
         self.addCleanup(lambda: (holder.kill(), holder.communicate()))
         self.assertEqual(holder.stdout.readline(), "here\n")
         self.assertTrue(self.row("pool"))
-        self.assertIn("could return  the memory that is unused in ration's library", self.ration("trim", "pool", "--dry-run").stdout)
+        self.assertIn("could return  memory that the program does not use and that ration's library keeps", self.ration("trim", "pool", "--dry-run").stdout)
 
     def test_who_was_not_idle_for_so_long_is_not_asked(self):
         self.holding("train", "1GiB", "--limit", "2GiB")

@@ -124,7 +124,7 @@ class Upgrade(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn(who, done.stderr)
         (warning,) = [one for one in self.said(NEW, "ps", "-o", "json")["warnings"] if one["id"] == "E1450"]
-        self.assertIn("books of format 9, here ", warning["message"])
+        self.assertIn("books of format 9; this ration has format ", warning["message"])
         doctor = self.said(NEW, "doctor", "--only", "books.folder", "-o", "json")["data"][0]
         self.assertEqual(doctor["result"], "WARN")
         self.assertIn(who, doctor["message"])

@@ -347,7 +347,7 @@ export const table = {
   "queue.reason": ["Reason", "原因"],
   "queue.remove": ["Remove", "移除"],
   "queue.sure": ["Really remove", "确认移除"],
-  "queue.empty": ["No program waits for memory. With this command, a program waits for its turn:", "没有程序在等待显存。用以下命令启动的程序会排队等待："],
+  "queue.empty": ["No program is waiting for memory now. This command starts a program that waits for its turn:", "没有程序在等待显存。用以下命令启动的程序会排队等待："],
   "health.checks": ["Checks", "检查"],
   "health.check": ["Check", "检查项"],
   "health.finding": ["Finding", "结果"],
