@@ -47,15 +47,23 @@ def main(folder):
 
         text = re.sub(r"^<!-- (?:needs|run by|follows): .*-->\n", "", page.read_text())
         here.parent.mkdir(parents=True, exist_ok=True)
-        here.write_text(LINK.sub(follow, spaced(text)).replace("docs/pictures/", "pictures/"))
+        here.write_text(LINK.sub(follow, spaced(text)).replace("docs/pictures/", os.path.relpath(target / "pictures", here.parent) + "/"))
     for picture in (SOURCE / "docs/pictures").glob("*.png"):
         (target / "pictures").mkdir(exist_ok=True)
         shutil.copy(picture, target / "pictures" / picture.name)
 
 
+# What the theme writes around a page, in Chinese.
+FRAME = {'<html lang="en"': '<html lang="zh-CN"', "Skip to content": "跳转到正文", "Table of contents": "目录", "Back to top": "回到页面顶部", 'placeholder="Search"': 'placeholder="搜索"',
+         "Initializing search": "正在初始化搜索", "Copy to clipboard": "复制", "Type to start searching": "输入以开始搜索"}
+
+
 def on_post_page(output, page, **_):
     """Called by MkDocs (`hooks` of mkdocs.yml) with each page: the theme knows one language for all of them."""
-    return output.replace('<html lang="en"', '<html lang="zh-CN"', 1) if page.file.src_uri.startswith("zh/") else output
+    if page.file.src_uri.startswith("zh/"):
+        for english, chinese in FRAME.items():
+            output = output.replace(english, chinese)
+    return output
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "base/strings.hpp"
+#include "base/utf8.hpp"
 
 namespace ration {
 namespace {
@@ -279,6 +280,9 @@ void explain_usual_mistakes(FileProblem& problem, std::string_view text) {
   } else if (line.find("\u201c") != std::string::npos || line.find("\u201d") != std::string::npos) {
     problem.what = "these are not straight quotes";
     problem.fix = "Write \" in place of \u201c and \u201d.";
+  } else if (const std::string code = line.substr(0, line.find('#')); in_ascii(code) != code) {
+    problem.what = "a comma, sign or space on this line is full-width";
+    problem.fix = fmt::format("Write: {}", trimmed(in_ascii(code)));
   }
 }
 

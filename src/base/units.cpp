@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -36,12 +37,21 @@ constexpr std::array<std::pair<std::string_view, double>, 21> kUnits{{{"b", 1.0}
                                                                       {"%", 0.0},
                                                                       {"%free", 0.0}}};
 
+/// Returns the text without the spaces, commas, quotes and full-width letters that do not belong into a size.
+std::string tidied(std::string_view text) {
+  std::string tidy;
+  for (const char letter : in_ascii(text))
+    if (std::isalnum(static_cast<unsigned char>(letter)) != 0 || std::string_view("+-.%").find(letter) < 4)
+      tidy += letter;
+  while (!tidy.empty() && tidy.back() == '.') tidy.pop_back();
+  return tidy;
+}
+
 tl::unexpected<Error> no_size(std::string_view text) {
-  if (const std::string plain = in_ascii(text); plain != text)
-    return fail("E1102", fmt::format("'{}' is not a size.", text),
-                fmt::format("Write {}, without full-width letters.", plain), 2);
-  return fail("E1102", fmt::format("'{}' is not a size.", text),
-              "Sizes look like 4GiB, 512MiB, 50%, 50%free, max-1GiB.", 2);
+  const std::string what = fmt::format("'{}' is not a size.", text);
+  if (const std::string tidy = tidied(text); tidy != text && parse_size(tidy, kUnlimited, kUnlimited))
+    return fail("E1102", what, fmt::format("Write {}, without spaces, commas, quotes or full-width letters.", tidy), 2);
+  return fail("E1102", what, "Sizes look like 4GiB, 512MiB, 50%, 50%free, max-1GiB.", 2);
 }
 
 /// The bound in MiB above which a number without a unit is taken for bytes, since no device has so much memory.

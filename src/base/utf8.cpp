@@ -59,6 +59,12 @@ std::string in_ascii(std::string_view text) {
       plain += after_dash ? "" : "--";
     else if (letter >= 0xff01 && letter <= 0xff5e)
       plain += static_cast<char>(letter - 0xfee0);
+    else if (letter == U'\u3000')
+      plain += ' ';
+    else if (letter == U'\u3001' || letter == U'\u3002')
+      plain += letter == U'\u3001' ? ',' : '.';
+    else if (letter == U'\u201c' || letter == U'\u201d')
+      plain += '"';
     else
       plain += before.substr(0, before.size() - text.size());
     after_dash = dash;

@@ -24,8 +24,8 @@ char32_t take_character(std::string_view& text) noexcept;
 /// Encodes `character`, which must be at most U+10FFFF.
 [[nodiscard]] std::string to_utf8(char32_t character);
 
-/// Returns the text with full-width letters, digits and signs (U+FF01 to U+FF5E) as ASCII, and with long dashes as two
-/// hyphens, as input methods and word processors write them.
+/// Returns the text with full-width letters, digits, signs and spaces as ASCII, with straight quotes, and with long
+/// dashes as two hyphens. Input methods and word processors write such letters.
 [[nodiscard]] std::string in_ascii(std::string_view text);
 
 /// Returns the text with U+FFFD in place of every byte that begins no character.

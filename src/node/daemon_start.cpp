@@ -159,6 +159,8 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
                         options_.publish_devices ? options_.publish_devices(endpoints.socket_path) : PublishDevices()),
       announcer_(loop_, stream_options(recorder_.history().path()), options_.command_options),
       api_(*this, loop_, announcer_.stream(), server_options(endpoints, options_.command_options)) {
+  engine_.subjects().limits.unchecked.set_leased(
+      [this](const std::string& path, int gpu) { return leases_.granted_to(path, gpu); });
   if (!leases_.damage().empty()) engine_.report(daemon_event(leases_.damage()));
   // Reads earlier run lengths from the database. Later ones come from ended workloads.
   constexpr std::size_t kRunsRead = 50'000;

@@ -73,9 +73,13 @@ Result<void> check_values(const Arguments& words, std::size_t count) {
 Result<void> check_hyphens(const Arguments& words, std::size_t count, const std::vector<std::string>& options) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& word = words.all[i];
-    std::string meant = in_ascii(word.substr(0, word.find('=')));
+    const auto is_option = [&](const std::string& name) {
+      return std::find(options.begin(), options.end(), name) != options.end();
+    };
+    std::string meant = in_ascii(word);
+    meant.resize(std::min(meant.size(), meant.find_first_of("= ")));
     if (meant.size() > 2 && meant[0] == '-' && meant[1] != '-') meant.insert(0, 1, '-');
-    if (word.compare(0, 2, "--") == 0 || std::find(options.begin(), options.end(), meant) == options.end()) continue;
+    if (!is_option(meant) || is_option(word.substr(0, word.find('=')))) continue;
     return fail("E1001", fmt::format("'{}' is not an option. Did you mean '{}'?", word, meant),
                 fmt::format("ration {} --help", words.verb), 2);
   }
@@ -86,6 +90,9 @@ Result<void> check_before_program(const Arguments& words, const std::vector<std:
                                   const std::vector<std::string>& options) {
   if (before.empty()) return {};
   const std::string& first = before.front();
+  if (first != "--" && in_ascii(first) == "--")
+    return fail("E1402", fmt::format("'{}' is a long dash, not two hyphens.", first),
+                "Write: ration run --limit 4GiB -- prog --batch 64", 2);
   if (first.size() > 1 && first.front() == '-') {
     const std::string meant = option_suggestion(first, options);
     if (words.marked)

@@ -23,7 +23,7 @@ Result<int> docs(const std::string& page) {
     return fail("E1406", fmt::format("the pages of the manual are not in {}.", folder.string()),
                 "ration help   lists what is explained without them");
   const std::string name = page.empty() ? "index" : page;
-  for (const std::string& candidate : {name, "scenarios/" + name})
+  for (const std::string& candidate : {name, "scenarios/" + name, name + "/index"})
     if (const auto found = pages.find(candidate); found != pages.end()) {
       fmt::print("{}\n", found->second.string());
       return 0;

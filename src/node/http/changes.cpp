@@ -67,8 +67,8 @@ Result<Registration> registration_of(const Request& request) {
   return registration;
 }
 
-/// Checks that the node can keep every guarantee of `registration`, and that the tenant is entitled to these
-/// guarantees.
+/// Checks that the node can keep every guarantee of `registration`, and that a lease or the tenant's own guarantee
+/// entitles the user to these guarantees.
 Result<void> check_guarantees(ApiHost& host, const Request& request, const Registration& registration,
                               const std::string& tenant) {
   if (registration.guarantees.empty()) return {};
@@ -80,7 +80,8 @@ Result<void> check_guarantees(ApiHost& host, const Request& request, const Regis
     if (more == registration.guarantees.end()) continue;
     // The claim already holds the guarantee of its containers.
     if (!subjects.claims.of_workload(*request.peer.uid, registration.labels, device.device.uuid).empty()) continue;
-    if (!viewer_of(request.peer).is_operator) {
+    const Bytes leased = host.leases().granted(registration.lease, *request.peer.uid, device.device.index);
+    if (!viewer_of(request.peer).is_operator && more->second > leased) {
       RATION_TRY(subjects.promises.may_promise(moment, device, tenant, more->second, registration.slice));
     }
     RATION_TRY(subjects.promises.can_promise(moment, device, tenant, more->second, "", registration.slice));

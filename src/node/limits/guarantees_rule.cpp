@@ -35,6 +35,7 @@ Result<void> GuaranteeRule::can_keep(const Moment& moment, const AccountView& ac
   RATION_TRY(promises_.can_promise(moment, *device, account.tenant, guarantee, account.path));
   if (unchecked_.has_resumed(account.path) || machine::is_operator(moment.registry.workloads().at(account.path).owner))
     return {};
+  if (guarantee <= unchecked_.leased_to(account.path, *account.gpu)) return {};
   return promises_.may_promise(moment, *device, account.tenant, guarantee, "");
 }
 

@@ -359,6 +359,25 @@ bool Leases::mark_running(const std::string& id, const std::string& path, std::u
   return true;
 }
 
+Bytes Leases::bytes_on(const Entry& entry, int gpu) {
+  if (!entry.granted || entry.for_resume) return Bytes{0};
+  const auto& gpus = entry.granted->gpus;
+  if (std::find(gpus.begin(), gpus.end(), gpu) == gpus.end()) return Bytes{0};
+  return round_up(std::max(entry.submission.bytes, entry.submission.guarantee), kGranule);
+}
+
+Bytes Leases::granted(const std::string& id, std::uint32_t user, int gpu) const {
+  const auto found = entries_.find(id);
+  return found == entries_.end() || found->second.submission.owner != user ? Bytes{0} : bytes_on(found->second, gpu);
+}
+
+Bytes Leases::granted_to(const std::string& path, int gpu) const {
+  for (const auto* known : {&entries_, &restored_})
+    for (const auto& [id, entry] : *known)
+      if (entry.workload == path) return bytes_on(entry, gpu);
+  return Bytes{0};
+}
+
 Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const TenantShares& shares) {
   Events events;
   clock_ahead_ns_ = snapshot.time_ns - now_ns;

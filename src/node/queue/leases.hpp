@@ -96,6 +96,13 @@ class Leases {
   /// or belongs to another user.
   bool mark_running(const std::string& id, const std::string& path, std::uint32_t user);
 
+  /// Returns the bytes that this granted lease of the user promises to its workload on the device, whether the workload
+  /// runs already or not; 0 if there is no such lease.
+  [[nodiscard]] Bytes granted(const std::string& id, std::uint32_t user, int gpu) const;
+  /// Returns the bytes that a lease promises on the device to the workload with the book at `path`; 0 if it started
+  /// without a lease.
+  [[nodiscard]] Bytes granted_to(const std::string& path, int gpu) const;
+
   /// Records a successful run, which improves the estimates for waiting and running leases of the same program.
   void learn(const Program& program, std::uint64_t length_ns);
 
@@ -135,6 +142,8 @@ class Leases {
     std::optional<std::int64_t> due{};  ///< its place in the queue of the previous daemon
   };
 
+  /// Returns the bytes that a granted entry promises on the device to its workload.
+  [[nodiscard]] static Bytes bytes_on(const Entry& entry, int gpu);
   /// Returns the id of an earlier identical request; empty if there is none.
   [[nodiscard]] std::string id_of(const LeaseSubmission& submission) const;
   [[nodiscard]] Result<LeaseRequest> request_of(const std::string& id, const Entry& entry) const;

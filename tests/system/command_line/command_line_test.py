@@ -221,8 +221,14 @@ class CommandLine(unittest.TestCase):
         self.assertIn("99999999TiB is more than any GPU has", self.refused(2, "E1104", "fits", NODE, "99999999TiB"))
 
     def test_letters_of_an_input_method_and_lost_hyphens_are_answered_with_what_was_meant(self):
-        self.assertIn("Write 4GiB, without full-width letters.", self.refused(2, "E1102", "run", NODE, "--limit", "４ＧｉＢ", "--", "true"))
-        for typed, words in (("-limit", ("-limit", "4GiB")), ("-limit=4GiB", ("-limit=4GiB",)), ("——limit", ("——limit", "4GiB")), ("–limit", ("–limit", "4GiB"))):
+        for typed in ("４ＧｉＢ", "4GiB，", "＝4GiB", "4 GiB", "“4GiB”", "4GiB。", "4GiB\u3000"):
+            self.assertIn("Write 4GiB, without spaces, commas, quotes or full-width letters.", self.refused(2, "E1102", "run", NODE, "--limit", typed, "--", "true"))
+        self.assertIn("Sizes look like", self.refused(2, "E1102", "run", NODE, "--limit", "四GiB", "--", "true"))
+        for dash in ("——", "—", "–"):
+            self.assertIn(f"'{dash}' is a long dash, not two hyphens.\n      Write: ration run ", self.refused(2, "E1402", "run", NODE, "--limit", "4GiB", dash, "true"))
+        self.assertIn("write -- before the engine's own words", self.refused(2, "E1001", "inject", "docker", "--limit", "4GiB", "run", "--gpus", "all", "IMAGE"))
+        for typed, words in (("-limit", ("-limit", "4GiB")), ("-limit=4GiB", ("-limit=4GiB",)), ("——limit", ("——limit", "4GiB")), ("–limit", ("–limit", "4GiB")),
+                             ("--limit＝4GiB", ("--limit＝4GiB",)), ("--limit\u30004GiB", ("--limit\u30004GiB",))):
             self.assertIn(f"'{typed}' is not an option. Did you mean '--limit'?", self.refused(2, "E1001", "run", NODE, *words, "--", "true"))
             self.assertIn("Did you mean '--limit'?", self.refused(2, "E1001", "set", "w", NODE, *words))
         self.assertEqual(self.ration("run", NODE, "-l", "4GiB", "--", "true").returncode, 0)

@@ -2,6 +2,7 @@
 """What is asked of the daemon in a form that it cannot mean, or that somebody may not ask."""
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -112,6 +113,28 @@ class Strangers(Case):
         return subprocess.run([BIN / "ration", *map(str, arguments)], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
                               env=dict(self.environment, RATION_SOCKET=str(self.folder / "ration.sock"), RATION_RUNTIME_DIR=str(self.theirs),
                                        RATION_SIM_DIR=str(self.theirs), HOME=str(self.theirs)))
+
+    def test_everybody_may_wait_and_is_promised_what_was_granted(self):
+        done = self.as_them("run", NODE, "--wait", "--limit", "1GiB", "--", "true")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        environment = dict(self.environment, RATION_SOCKET=str(self.folder / "ration.sock"), RATION_RUNTIME_DIR=str(self.theirs),
+                           RATION_SIM_DIR=str(self.theirs), HOME=str(self.theirs))
+        program = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--name", "waited", "--limit", "6GiB", "--", BIN / "ration-workload", "obey"],
+                                   user=NOBODY, group=NOBODY, extra_groups=[], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (program.kill(), program.communicate()))
+        self.assertEqual(self.until(lambda: self.rows().get("waited"), "it runs")["guarantee_bytes"], 6 * GIB)
+        self.stop(signal.SIGKILL)
+        self.start()
+        os.chmod(self.folder / "ration.sock", 0o666)
+        self.assertEqual(self.until(lambda: self.rows().get("waited"), "it is known again")["guarantee_bytes"], 6 * GIB)
+        self.assertEqual(self.events("violation"), [])
+        # A lease promises what was granted, to who asked for it, and to nobody else.
+        uuid = self.get("/api/v1/devices")[0]["uuid"]
+        status, lease = self.ask("POST", "/api/v1/leases", {"bytes": GIB})
+        for more, name in ((GIB, lease["data"]["lease"]), (7 * GIB, "q-2")):
+            body = json.dumps({"folder": str(self.theirs), "book": str(self.theirs / "books/x.1.book"), "lease": name, "guarantees": {uuid: more}})
+            status, problem = self.as_nobody("POST", "/api/v1/workloads", body)
+            self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
 
     def test_nobody_keeps_memory_from_others_by_himself(self):
         uuid = self.get("/api/v1/devices")[0]["uuid"]

@@ -51,6 +51,7 @@ TEST(Utf8, FullWidthLettersAndLongDashesAreWrittenInAscii) {
   EXPECT_EQ(in_ascii("４ＧｉＢ"), "4GiB");
   EXPECT_EQ(in_ascii("——limit=４"), "--limit=4");
   EXPECT_EQ(in_ascii("–name"), "--name");
+  EXPECT_EQ(in_ascii("０，1、2。\u3000＝“x”"), "0,1,2. =\"x\"");
   EXPECT_EQ(in_ascii("训练 a\xff"), "训练 a\xff");
 }
 
