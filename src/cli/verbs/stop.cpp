@@ -41,14 +41,8 @@ void add_descendants(std::int32_t pid, std::vector<ProcessIdentity>& found) {
   }
 }
 
-/// Returns the descendants of `ration run` and the processes in the book, without pids that the kernel has given to
-/// other processes since.
-std::vector<Target> processes_of(const book::BookSnapshot& book) {
-  std::vector<ProcessIdentity> all{book.creator};
-  if (liveness(book.creator) == Liveness::kAlive) add_descendants(book.creator.pid, all);
-  for (const auto& process : book.processes)
-    if (std::none_of(all.begin(), all.end(), [&](const auto& each) { return each.same_as(process.identity); }))
-      all.push_back(process.identity);
+/// Opens handles of these processes, without pids that the kernel has given to other processes since.
+std::vector<Target> handles_of(const std::vector<ProcessIdentity>& all) {
   std::vector<Target> targets;
   for (const ProcessIdentity& identity : all) {
     FileDescriptor handle{static_cast<int>(::syscall(SYS_pidfd_open, identity.pid, 0))};
@@ -59,6 +53,16 @@ std::vector<Target> processes_of(const book::BookSnapshot& book) {
   return targets;
 }
 
+/// Returns the descendants of `ration run` and the processes in the book.
+std::vector<Target> processes_of(const book::BookSnapshot& book) {
+  std::vector<ProcessIdentity> all{book.creator};
+  if (liveness(book.creator) == Liveness::kAlive) add_descendants(book.creator.pid, all);
+  for (const auto& process : book.processes)
+    if (std::none_of(all.begin(), all.end(), [&](const auto& each) { return each.same_as(process.identity); }))
+      all.push_back(process.identity);
+  return handles_of(all);
+}
+
 /// Sends a signal to every target. Fails with E1502 if this user may not.
 Result<void> send(const std::vector<Target>& targets, int signal) {
   for (const Target& target : targets) {
@@ -67,6 +71,55 @@ Result<void> send(const std::vector<Target>& targets, int signal) {
                 "Ask its owner, or root: ration ps   shows the owner", 5);
   }
   return {};
+}
+
+/// Opens handles of the processes that a row of the daemon lists, and of their descendants.
+std::vector<Target> processes_in(const nlohmann::json& rows) {
+  std::vector<ProcessIdentity> all;
+  for (const nlohmann::json& row : rows)
+    for (const nlohmann::json& process : row.at("processes"))
+      if (const auto identity = identity_of(process.at("pid").get<std::int32_t>())) {
+        all.push_back(*identity);
+        add_descendants(identity->pid, all);
+      }
+  return handles_of(all);
+}
+
+/// Ends another user's workload, which only the daemon knows: its processes, and what they started. Fails with E1502 if
+/// this user may not, with E1801 or E1802 as the daemon does.
+Result<int> stop_of_another(const Session& session, const StopOptions& options, std::chrono::nanoseconds grace) {
+  RATION_TRY(auto daemon, NodeClient::require(session));
+  const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
+  RATION_TRY(auto rows, daemon.get(path));
+  const std::string user = rows.at(0).at("user"), name = rows.at(0).at("workload");
+  if (!rows.at(0).at("processes").is_array())
+    return fail("E1502", fmt::format("you may not end workload {} (owner {}).", name, user),
+                fmt::format("Ask {}, root or a member of group ration: {}", user, command({"stop", options.name})), 5);
+  const std::string who = fmt::format("{} of {}", name, user);
+  const auto tell = [&](const char* state) {
+    std::vector<std::int32_t> pids;
+    for (const nlohmann::json& process : rows.at(0).at("processes")) pids.push_back(process.at("pid"));
+    if (session.format() == Format::kJson)
+      session.print_json("stop", {{"workload", name}, {"pids", pids}, {"state", state}});
+    else
+      fmt::print("{}: {}\n", session.shown(who), state);
+    return 0;
+  };
+  if (session.dry_run) return tell("would be ended");
+  if (!confirmed(session, fmt::format("End {}?", session.shown(who))))
+    return fail("E1205", fmt::format("you did not confirm that {} should end; nothing was done.", who),
+                command({"stop", options.name, "--yes"}), 4);
+  const auto run = rows.at(0).at("run");
+  const auto end = std::chrono::steady_clock::now() + grace;
+  bool killed = false;
+  RATION_TRY(send(processes_in(rows), SIGTERM));
+  for (;; std::this_thread::sleep_for(100ms)) {
+    const auto now = daemon.get(path);
+    if (!now || now->at(0).at("run") != run) return tell(killed ? "killed" : "ended");
+    if (killed || std::chrono::steady_clock::now() < end) continue;
+    RATION_TRY(send(processes_in(*now), SIGKILL));
+    killed = true;
+  }
 }
 
 /// Removes a run that waits from the queue, which ends its `ration run`.
@@ -102,6 +155,9 @@ Result<int> stop(const Session& session, const StopOptions& options) {
   if (!book) {
     if (const std::string lease = lease_waiting_as(session, options.name); !lease.empty())
       return leave_queue(session, options.name, lease);
+    if (auto stopped = stop_of_another(session, options, std::chrono::nanoseconds(grace));
+        stopped || (stopped.error().id != "E1501" && stopped.error().id != "E1801"))
+      return stopped;
     return fail("E1801",
                 fmt::format("this user runs no workload named '{}'.{}", options.name, suggestion(options.name, names)),
                 "ration ps", 3);
