@@ -156,7 +156,22 @@ class Dev(Tree):
             self.dev("release_tests")
         asked = (self.tree / "build/asked").read_text().splitlines()
         self.assertIn("tests/unit/book|", asked[0])
-        self.assertTrue(asked[1].endswith("-L ^(tests/unit/pool)$"), asked[1])
+        self.assertTrue(asked[1].endswith("-R ^(pool_test)$"), "alone: " + asked[1])
+        self.assertTrue(asked[2].endswith("-L ^(tests/unit/pool)$"), asked[2])
+
+    def test_who_passes_alone_has_passed_and_is_named(self):
+        (self.tree / "build/release").mkdir(parents=True)
+        ctest = self.tree / "build/ctest"
+        for alone, printed in (("printf '100%% tests passed, 0 tests failed out of 1\\n'", "failed beside other tests, and passed alone: pool_test\n2 passed, 0 failed\n"),
+                               ("printf '0%% tests passed, 1 tests failed out of 1\\n\\nThe following tests FAILED:\\n\\t  2 - pool_test (Failed)\\n'", "1 passed, 1 failed\n"),
+                               ("echo killed", "1 passed, 1 failed\n")):
+            ctest.write_text(f"""#!/bin/sh
+                case "$*" in *" -R "*) {alone}; exit 0;; esac
+                printf '50%% tests passed, 1 tests failed out of 2\\n\\nThe following tests FAILED:\\n\\t  2 - pool_test (Failed)\\n'
+            """)
+            ctest.chmod(0o755)
+            self.environment["PATH"] = f"{ctest.parent}:{self.environment['PATH']}"
+            self.assertEqual(self.dev("suite release >/dev/null 2>&1; closing_line || true")[0], printed)
 
 
 if __name__ == "__main__":
