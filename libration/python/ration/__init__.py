@@ -12,6 +12,9 @@
 """
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any, List
+
 from . import activation
 
 activation.at_import()
@@ -35,6 +38,21 @@ __version__ = _native.library.ration_version().decode()
 __all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "activate", "config",
            "find_executable_batch_size", "get_memory_details", "is_governed", "limit", "load_ipython_extension",
            "log_memory_usage", "mark", "memory_map", "on_pressure", "pinned", "profile", "record", "reexec", "setup_gpu", "share", "tag", "tf", "workload"]
+
+# Loaded when somebody names them, because they import frameworks.
+_BY_NAME = ("jax", "keras", "ray", "testing", "torch")
+if TYPE_CHECKING:
+    from . import jax, keras, ray, testing, torch  # noqa: F401
+
+
+def __getattr__(name: str) -> Any:
+    if name in _BY_NAME:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> List[str]:
+    return sorted([*__all__, *_BY_NAME, "__version__"])
 
 
 def load_ipython_extension(shell: object) -> None:

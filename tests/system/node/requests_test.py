@@ -128,10 +128,17 @@ class Strangers(Case):
         os.chmod(self.folder / "ration.sock", 0o666)
         self.assertEqual(self.until(lambda: self.rows().get("waited"), "it is known again")["guarantee_bytes"], 6 * GIB)
         self.assertEqual(self.events("violation"), [])
+        self.holding("ours", "100MiB", "--limit", "1GiB")
+        self.row("ours")
+        theirs = self.as_them("stop", "ours", "--yes", "--socket", self.folder / "ration.sock")
+        self.assertIn("E1502 ration: you may not end workload ours (owner root).", theirs.stderr)
+        self.assertEqual(self.ration("stop", "waited", "--dry-run").stdout, "waited of nobody: would be ended\n")
+        self.assertEqual(self.ration("stop", "waited", "--yes").stdout, "waited of nobody: ended\n")
+        self.assertEqual(program.wait(PATIENCE), -signal.SIGTERM if program.returncode is None else program.returncode)
         # A lease promises what was granted, to who asked for it, and to nobody else.
         uuid = self.get("/api/v1/devices")[0]["uuid"]
         status, lease = self.ask("POST", "/api/v1/leases", {"bytes": GIB})
-        for more, name in ((GIB, lease["data"]["lease"]), (7 * GIB, "q-2")):
+        for more, name in ((GIB, lease["data"]["lease"]), (GIB, "q-1"), (GIB, "q-99")):
             body = json.dumps({"folder": str(self.theirs), "book": str(self.theirs / "books/x.1.book"), "lease": name, "guarantees": {uuid: more}})
             status, problem = self.as_nobody("POST", "/api/v1/workloads", body)
             self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
