@@ -109,6 +109,12 @@ Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, cons
     return {run_again(book, granted_gpus(book, index_of), denial.limit, {"--managed", "resident"}) +
             "   (what does not fit stays on the host)"};
   const Bytes needed = denial.used + denial.requested;
+  const book::AccountSnapshot none{};
+  const auto& account = denial.account < book.accounts.size() ? book.accounts[denial.account] : none;
+  if (denial.limit == account.own_limit && needed <= account.granted)
+    return {fmt::format("in the program: ration.limit('{}')   (the program limited itself to {})",
+                        exact_size(advised_limit(needed, account.granted).value_or(needed)),
+                        format_size(account.own_limit))};
   if (running && room) return limit_fix(book.name, needed, *room);
   const Bytes whole = denial.account < book.accounts.size() ? book.accounts[denial.account].device_total : kUnlimited;
   const auto limit = advised_limit(needed, whole);
@@ -118,8 +124,6 @@ Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, cons
     return {command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)}),
             Changes::kLimit};
   }
-  const book::AccountSnapshot none{};
-  const auto& account = denial.account < book.accounts.size() ? book.accounts[denial.account] : none;
   if (needed <= account.granted) return {held_back_fix(device_text(denial.device, index_of))};
   // Where others' guarantees left less than the granted limit, a larger limit alone would not help.
   if (denial.limit < std::min(account.granted, account.own_limit))

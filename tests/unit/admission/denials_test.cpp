@@ -80,6 +80,16 @@ TEST_F(DenialsTest, WhatCouldHoldLessThanItsLimitIsStartedAgainAndWaits) {
   EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB -- ", 0), 0U);
 }
 
+TEST_F(DenialsTest, ALimitThatTheProgramSetIsRaisedInTheProgram) {
+  book_.accounts[0].granted = 16_GiB;
+  book_.accounts[0].own_limit = 4_GiB;
+  for (const bool running : {true, false})
+    EXPECT_EQ(explain(running).fix.text,
+              "in the program: ration.limit('6GiB')   (the program limited itself to 4.00 GiB)");
+  book_.accounts[0].granted = 4_GiB;
+  EXPECT_EQ(explain().fix.text, "ration set nlp --limit 6GiB") << "the program cannot raise it further";
+}
+
 TEST_F(DenialsTest, WhatIsGrantedNowBoundsTheLimitThatIsProposed) {
   EXPECT_EQ(explain(true, LimitRoom{5_GiB, {}, 0, false}).fix.text, "ration set nlp --limit 5GiB");
 }
