@@ -224,8 +224,9 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
     what =
         fmt::format("'{}' is not known here.{}", extra.front(), option_suggestion(extra.front(), long_options(verb)));
   if (name == "inject" && !words.marked && !verb.remaining().empty())
-    return {"E1001", fmt::format("'{}' is not an option of ration: write -- before the engine's own words.",
-                                 verb.remaining().front()),
+    return {"E1001",
+            fmt::format("'{}' is not an option of ration: write -- before the engine's own words.",
+                        verb.remaining().front()),
             "ration inject docker --limit 4GiB -- run IMAGE", 2};
   // `ration set train 9GiB`
   if (const auto& all = words.all;

@@ -33,7 +33,7 @@ class UncheckedGuarantees {
   void forget(const std::string& path) { paths_.erase(path); }
 
  private:
-  Leased leased_;  // empty if there is no queue, because no daemon runs
+  Leased leased_;                                // empty if there is no queue, because no daemon runs
   std::unordered_map<std::string, bool> paths_;  // true if has_resumed()
 };
 
