@@ -125,7 +125,7 @@ Result<void> Engine::watch(const std::string& folder, std::uint32_t owner) {
     return fail(
         "E1530",
         fmt::format("the books in {} are governed by another daemon: {}.", folder, folder_claims_.governor_of(real)),
-        "Leave --socket and RATION_SOCKET out, or RATION_RUNTIME_DIR=<another folder of yours>", 5);
+        "Leave out --socket and RATION_SOCKET, or set RATION_RUNTIME_DIR=<another folder of yours>", 5);
   if (moment_.registry.folders() == before) return {};
   return save_folders(folders_file_, moment_.registry.folders());
 }
