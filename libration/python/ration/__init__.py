@@ -43,12 +43,11 @@ __all__ = ["MemoryGuard", "MemoryLimitExceeded", "PressureHandle", "Schedule", "
 _BY_NAME = ("jax", "keras", "ray", "testing", "torch")
 if TYPE_CHECKING:
     from . import jax, keras, ray, testing, torch  # noqa: F401
-
-
-def __getattr__(name: str) -> Any:
-    if name in _BY_NAME:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+else:  # a checker of types would accept every name
+    def __getattr__(name: str) -> Any:
+        if name in _BY_NAME:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> List[str]:
