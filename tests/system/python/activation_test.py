@@ -432,6 +432,17 @@ class FromInside(Inside):
             assert ration.workload()['limit'] == 2 << 30
         """)
 
+    def test_modules_of_frameworks_are_there_by_name_and_loaded_then(self):
+        self.python("""
+            import sys, ration
+            for name in ("jax", "keras", "ray", "testing", "torch"):
+                assert f"ration.{name}" not in sys.modules and name in dir(ration), name
+                assert getattr(ration, name).__name__ == f"ration.{name}"
+            try: ration.troch
+            except AttributeError as error: assert "no attribute 'troch'" in str(error)
+            else: raise AssertionError
+        """)
+
     def test_the_help_of_limit_names_every_form_of_a_size(self):
         self.python("""
             import ration
