@@ -55,12 +55,38 @@ std::vector<ScheduleRow> schedule_rows(const Moment& moment, const Schedules& sc
   return rows_for(moment, schedules.all());
 }
 
+namespace {
+
+/// Checks on each GPU of this node that no limit is below the tenant's guarantee: a share can be enough on a larger
+/// GPU. Fails with E1305.
+Result<void> check_on_devices(const Moment& moment, const ScheduleRequest& request) {
+  for (const config::Tenant& tenant : moment.configuration.tenants) {
+    const auto set = request.set.find(tenant.name.value);
+    if (set == request.set.end() || !tenant.guarantee.value.is_set()) continue;
+    for (const DeviceView& view : moment.snapshot.devices) {
+      const machine::Device& device = view.device;
+      RATION_TRY(const Bytes limit, config::Amount{set->second}.on(device.total, device.room()));
+      const auto guarantee = tenant.guarantee.value.on(device.total, device.room());
+      if (guarantee && *guarantee > limit)
+        return fail("E1305",
+                    fmt::format("tenant {}: limit {} is {} on GPU {}, less than its guarantee {}.", tenant.name.value,
+                                set->second, format_size(limit), device.index, tenant.guarantee.value.text),
+                    "Raise the limit or lower the guarantee.", 2);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::vector<ScheduleRow>> set_schedule(const Moment& moment, Schedules& schedules, ScheduleRequest request,
                                               const Caller& caller, bool dry_run, Events& events) {
   RATION_TRY(may_schedule(caller));
   request.by = caller.name;
   const std::string name = request.name;
+  const ScheduleRequest asked = request;
   RATION_TRY(auto fresh, schedules.with(std::move(request), moment.configuration));
+  RATION_TRY(check_on_devices(moment, asked));
   const std::vector<ScheduleRow> rows = rows_for(moment, fresh);
   if (dry_run) return rows;
   RATION_TRY(schedules.save(std::move(fresh)));

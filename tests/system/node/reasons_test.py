@@ -298,6 +298,7 @@ limit = "14GiB"
         self.assertEqual(slices(), [("mine", 2 * GIB)])
 
     def test_a_dry_run_of_a_schedule_changes_nothing(self):
+        self.assertIn("E1305 ration: tenant nlp: limit 30% is 4.80 GiB on GPU 0, less than its guarantee 6GiB.", self.ration("set", "--schedule", "n=00:00-24:00:nlp=30%").stderr)
         done = self.ration("set", "--schedule", "n=00:00-24:00:nlp=50%", "--dry-run")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("nlp=50%", done.stdout)
