@@ -18,6 +18,7 @@
 #include "cli/session/other_versions.hpp"
 #include "cli/start/admission.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "machine/user_names.hpp"
 
 namespace ration::cli {
 namespace {
@@ -73,7 +74,8 @@ Result<void> send(const std::vector<Target>& targets, int signal) {
   return {};
 }
 
-/// Opens handles of the processes that a row of the daemon lists, and of their descendants.
+/// Opens handles of the processes that a row of the daemon lists, and of their descendants: only those of the
+/// workload's owner, who can write any pid into the book.
 std::vector<Target> processes_in(const nlohmann::json& rows) {
   std::vector<ProcessIdentity> all;
   for (const nlohmann::json& row : rows)
@@ -82,6 +84,8 @@ std::vector<Target> processes_in(const nlohmann::json& rows) {
         all.push_back(*identity);
         add_descendants(identity->pid, all);
       }
+  const std::string owner = rows.at(0).at("user");
+  std::erase_if(all, [&](const ProcessIdentity& each) { return machine::user_name(each.user) != owner; });
   return handles_of(all);
 }
 

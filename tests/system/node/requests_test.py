@@ -114,12 +114,16 @@ class Strangers(Case):
                               env=dict(self.environment, RATION_SOCKET=str(self.folder / "ration.sock"), RATION_RUNTIME_DIR=str(self.theirs),
                                        RATION_SIM_DIR=str(self.theirs), HOME=str(self.theirs)))
 
-    def test_everybody_may_wait_and_is_promised_what_was_granted(self):
+    def on_the_same_gpu(self):
+        """How nobody starts programs on the daemon's simulated GPU."""
         (device,) = (each.parent for each in self.folder.glob("*/shared"))  # the daemon's, which only root may use else
         for path in (device, *device.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
         environment = dict(self.environment, RATION_SOCKET=str(self.folder / "ration.sock"), RATION_RUNTIME_DIR=str(self.theirs), HOME=str(self.theirs))
-        nobody = dict(user=NOBODY, group=NOBODY, extra_groups=[], text=True, env=environment)
+        return dict(user=NOBODY, group=NOBODY, extra_groups=[], text=True, env=environment)
+
+    def test_everybody_may_wait_and_is_promised_what_was_granted(self):
+        nobody = self.on_the_same_gpu()
         done = subprocess.run([BIN / "ration", "run", NODE, "--wait", "--limit", "1GiB", "--", "true"], capture_output=True, **nobody)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         program = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--name", "waited", "--limit", "6GiB", "--", BIN / "ration-workload", "obey"],
@@ -190,11 +194,7 @@ class Strangers(Case):
             self.assertNotRegex(event["text"], "guaranteed to *($|[.;,])")
 
     def test_a_fix_is_one_that_its_reader_may_type(self):
-        (device,) = (each.parent for each in self.folder.glob("*/shared"))  # the daemon's, which only root may use else
-        for path in (device, *device.rglob("*")):
-            os.chown(path, NOBODY, NOBODY)
-        environment = dict(self.environment, RATION_SOCKET=str(self.folder / "ration.sock"), RATION_RUNTIME_DIR=str(self.theirs), HOME=str(self.theirs))
-        nobody = dict(user=NOBODY, group=NOBODY, extra_groups=[], text=True, env=environment)
+        nobody = self.on_the_same_gpu()
         program = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "mine", "--limit", "1GiB", "--", BIN / "ration-workload", "obey"],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, **nobody)
         self.addCleanup(lambda: (program.kill(), program.communicate()))

@@ -247,14 +247,16 @@ TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
   EXPECT_EQ(granted(queue, 3), Names{"large"});
 }
 
+/// A device of 32 GiB, of which tenant `t` may hold 12 GiB; its workloads without a lease hold `promised`.
+Capacity with_a_limited_tenant(Bytes promised) {
+  Capacity capacity = devices({{32_GiB, promised}});
+  capacity.set_tenant("t", 0, 12_GiB, 0_GiB, promised);
+  return capacity;
+}
+
 TEST(LeaseQueue, ASmallOneDoesNotTakeTheTenantsRoomFromTheFirstOfItsTenant) {
   LeaseQueue queue;
-  const auto look = [&](Bytes promised) {
-    Capacity capacity = devices({{32_GiB, promised}});
-    capacity.set_tenant("t", 0, 12_GiB, 0_GiB, promised);
-    queue.update(std::move(capacity));
-  };
-  look(0_GiB);
+  queue.update(with_a_limited_tenant(0_GiB));
   ASSERT_TRUE(queue.submit(request("runs", 5_GiB, 1)));
   ASSERT_TRUE(queue.submit(request("also", 3_GiB, 2)));
   EXPECT_EQ(granted(queue, 10), (Names{"runs", "also"}));
@@ -273,12 +275,7 @@ TEST(LeaseQueue, ASmallOneDoesNotTakeTheTenantsRoomFromTheFirstOfItsTenant) {
 
 TEST(LeaseQueue, WithinATenantASmallOnePassesWhereItDelaysNobody) {
   LeaseQueue queue;
-  const auto look = [&](Bytes promised) {
-    Capacity capacity = devices({{32_GiB, promised}});
-    capacity.set_tenant("t", 0, 12_GiB, 0_GiB, promised);
-    queue.update(std::move(capacity));
-  };
-  look(0_GiB);
+  queue.update(with_a_limited_tenant(0_GiB));
   ASSERT_TRUE(queue.submit(request("runs", 6_GiB, 1)));
   EXPECT_EQ(granted(queue, 10), Names{"runs"});
   ASSERT_TRUE(queue.submit(request("first", 8_GiB, 11)));
@@ -286,7 +283,7 @@ TEST(LeaseQueue, WithinATenantASmallOnePassesWhereItDelaysNobody) {
   EXPECT_EQ(granted(queue, 20), Names{"beside"}) << "when the lease ends there is room for both";
   ASSERT_TRUE(queue.submit(request("more", 2_GiB, 13)));
   EXPECT_EQ(granted(queue, 30), Names{});
-  look(5_GiB);  // workloads without a lease: no end of a lease makes room for the first
+  queue.update(with_a_limited_tenant(5_GiB));  // workloads without a lease: no end of a lease makes room for the first
   queue.release("beside");
   EXPECT_EQ(granted(queue, 40), Names{}) << "nothing is left";
   queue.release("runs");
