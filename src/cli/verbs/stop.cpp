@@ -120,6 +120,9 @@ Result<int> stop_of_another(const Session& session, const StopOptions& options, 
   for (;; std::this_thread::sleep_for(100ms)) {
     const auto now = daemon.get(path);
     if (!now || now->at(0).at("run") != run) return tell(killed ? "killed" : "ended");
+    if (std::chrono::steady_clock::now() > end + 5s)
+      return fail("E1502", fmt::format("{} did not end: its book lists processes that are not {}'s.", name, user),
+                  command({"explain", options.name}), 5);
     if (killed || std::chrono::steady_clock::now() < end) continue;
     RATION_TRY(send(processes_in(*now), SIGKILL));
     killed = true;

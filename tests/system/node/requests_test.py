@@ -150,6 +150,24 @@ class Strangers(Case):
             status, problem = self.as_nobody("POST", "/api/v1/workloads", body)
             self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
 
+    def test_an_operator_ends_no_process_that_a_forged_book_lists(self):
+        nobody = self.on_the_same_gpu()
+        program = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "forged", "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "100MiB"], stdout=subprocess.PIPE, start_new_session=True, **nobody)
+        self.addCleanup(lambda: (os.killpg(program.pid, signal.SIGKILL), program.communicate()))
+        self.assertIn("holding", program.stdout.readline())
+        self.row("forged")
+        victim = subprocess.Popen(["sleep", "600"])
+        self.addCleanup(lambda: (victim.kill(), victim.wait()))
+        started = int(open(f"/proc/{victim.pid}/stat").read().rsplit(")", 1)[1].split()[19])
+        (book,) = self.theirs.glob("books/forged.*.book")
+        with open(book, "r+b") as file:
+            for field, kind, value in (("pid", "<I", victim.pid), ("start_time", "<Q", started)):
+                file.seek(OFFSET[f"slots[0].{field}"])
+                file.write(struct.pack(kind, value))
+        self.until(lambda: victim.pid in [each["pid"] for row in self.get("/api/v1/workloads") if row["workload"] == "forged" for each in row["processes"]], "it is listed")
+        self.assertIn("E1502 ration: forged did not end", self.ration("stop", "forged", "--yes", "--grace", "100ms").stderr)
+        self.assertIsNone(victim.poll())
+
     def test_nobody_keeps_memory_from_others_by_himself(self):
         uuid = self.get("/api/v1/devices")[0]["uuid"]
         body = json.dumps({"folder": str(self.theirs), "guarantees": {uuid: 8 * GIB}})
