@@ -4,6 +4,7 @@
 
 #include "arrays.hpp"
 #include "capture.hpp"
+#include "contents.hpp"
 #include "driver/cuda_copy_abi.hpp"
 #include "host_memory.hpp"
 #include "observer.hpp"
@@ -29,13 +30,7 @@ CUresult move_bytes(Side to, Side from, std::uint64_t size, const char* function
   if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (size == 0) return CUDA_SUCCESS;
   if (!is_reachable(target, size, to.reach) || !is_reachable(source, size, from.reach)) return CUDA_ERROR_INVALID_VALUE;
-  if (was_never_written(source, size)) {
-    fill_with_zeros(target, size);
-    return CUDA_SUCCESS;
-  }
-  if (!touch(target, size)) return CUDA_ERROR_OPERATING_SYSTEM;  // the host has no memory for the contents
-  std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), size);
-  return CUDA_SUCCESS;
+  return copy_contents(target, source, size) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 void describe_copy(Operation& operation, std::uint64_t target, std::uint64_t source, std::uint64_t size) {
@@ -253,9 +248,7 @@ CUresult move_rows(const Copy& copy, std::size_t depth, const Described& to, con
     if (copy.WidthInBytes == 0) return CUDA_SUCCESS;
     for (std::size_t z = 0; z < depth; ++z) {
       for (std::size_t y = 0; y < copy.Height; ++y) {
-        if (!touch(target.row(y, z), copy.WidthInBytes)) return CUDA_ERROR_OPERATING_SYSTEM;
-        std::memmove(reinterpret_cast<void*>(target.row(y, z)), reinterpret_cast<const void*>(source.row(y, z)),
-                     copy.WidthInBytes);
+        if (!copy_contents(target.row(y, z), source.row(y, z), copy.WidthInBytes)) return CUDA_ERROR_OPERATING_SYSTEM;
       }
     }
     return CUDA_SUCCESS;

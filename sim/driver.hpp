@@ -164,11 +164,4 @@ bool close_imported(std::uint64_t address, bool of_pool);
 cuda::CUresult allocate_array(cuda::CUdeviceptr* out, std::uint64_t size, const char* function);
 cuda::CUresult free_array(cuda::CUdeviceptr address, const char* function);
 
-/// Backs the bytes with host memory before they are written.
-bool touch(std::uint64_t address, std::uint64_t size);
-/// Returns true if the range lies in granules of devices that were never written, so that all its bytes are zero.
-[[nodiscard]] bool was_never_written(std::uint64_t address, std::uint64_t size);
-/// Fills a range with zeros. Granules that were never written are zeros already, and get no memory of the host.
-void fill_with_zeros(std::uint64_t address, std::uint64_t size);
-
 }  // namespace ration::sim

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "capture.hpp"
+#include "contents.hpp"
 #include "graphs.hpp"
 #include "host_memory.hpp"
 #include "observer.hpp"

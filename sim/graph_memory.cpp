@@ -1,11 +1,11 @@
 #include "graph_memory.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <map>
 
+#include "contents.hpp"
 #include "host_memory.hpp"
 
 namespace ration::sim {
@@ -26,25 +26,15 @@ std::map<std::uint64_t, std::weak_ptr<GraphAllocation>>& allocations =
 std::map<std::uint64_t, std::shared_ptr<GraphAllocation>>& live =
     *new std::map<std::uint64_t, std::shared_ptr<GraphAllocation>>;  // an allocation may outlive its graph
 
-void map_anonymous(std::uint64_t address, std::uint64_t size) {
-  ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
-         0);
-}
-
-// Gives idle granules back to the device. Their content is lost: the next owner of a granule finds zeros, and the host
-// gets the memory back.
+/// Gives idle granules back to the device. Their contents are lost.
 void trim(int device) {
   give_up_uploads(device);
   GraphPool& pool = graph_pools[device];
-  Node& node = *Node::get();
-  for (const std::uint32_t granule : pool.idle) {
-    ::fallocate(node.memory_file(device), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t{granule} << 21, kStep);
-  }
   Granules granules;
   granules.count = static_cast<std::uint32_t>(pool.idle.size());
   granules.scattered.swap(pool.idle);
   pool.reserved -= granules.count * kStep;
-  if (granules.count > 0) node.give(device, granules);
+  if (granules.count > 0) Node::get()->give(device, granules);
 }
 
 }  // namespace
@@ -125,14 +115,14 @@ void map_graph_allocation(GraphAllocation& allocation) {
   for (std::size_t i = 0; i < allocation.granules.size();) {  // maps runs of granules at once
     std::size_t run = 1;
     while (i + run < allocation.granules.size() && allocation.granules[i + run] == allocation.granules[i] + run) ++run;
-    ::mmap(reinterpret_cast<void*>(at), run * kStep, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-           Node::get()->memory_file(allocation.device), off_t{allocation.granules[i]} << 21);
+    // The range is reserved. If the process has too many mappings nevertheless, an access is a fault, as on a device.
+    (void)map_granules(at, allocation.device, allocation.granules[i], static_cast<std::uint32_t>(run));
     at += run * kStep;
     i += run;
   }
 }
 
-void unmap_graph_allocation(GraphAllocation& allocation) { map_anonymous(allocation.address, allocation.extent); }
+void unmap_graph_allocation(GraphAllocation& allocation) { unmap_granules(allocation.address, allocation.extent); }
 
 void keep_graph_allocation(const std::shared_ptr<GraphAllocation>& allocation) {
   allocation->live = true;

@@ -9,6 +9,7 @@
 
 #include "arrays.hpp"
 #include "capture.hpp"
+#include "contents.hpp"
 #include "driver.hpp"
 #include "graph_memory.hpp"
 #include "host_memory.hpp"
@@ -134,6 +135,16 @@ bool take_block(int device, std::uint64_t size, Block& out) {
   return false;
 }
 
+namespace {
+
+/// Ends the mappings of a block that lies outside the window, and its reserved range.
+void drop_range(const Block& block) {
+  unmap_granules(block.address, block.extent);
+  ::munmap(reinterpret_cast<void*>(block.address), block.extent);
+}
+
+}  // namespace
+
 bool place_block(Block& out) {
   Node& node = *Node::get();
   const int device = out.device;
@@ -151,15 +162,15 @@ bool place_block(Block& out) {
   if (range == MAP_FAILED) return false;
   out.address = round_up(Bytes{reinterpret_cast<std::uint64_t>(range)}, kGranule).count();
   for (std::uint64_t i = 0; i < count; ++i) {
-    ::mmap(reinterpret_cast<void*>(out.address + (i << 21)), kGranule.count(), PROT_READ | PROT_WRITE,
-           MAP_SHARED | MAP_FIXED, node.memory_file(device),
-           off_t{out.granules.at(static_cast<std::uint32_t>(i))} << 21);
+    if (map_granules(out.address + (i << 21), device, out.granules.at(static_cast<std::uint32_t>(i)), 1)) continue;
+    drop_range(out);
+    return false;
   }
   return true;
 }
 
 void give_block(Block& block) {
-  if (!block.in_window) ::munmap(reinterpret_cast<void*>(block.address), block.extent);
+  if (!block.in_window) drop_range(block);
   if (block.imported)
     SharedBlocks::get()->release(block.published);
   else if (block.published != 0)
@@ -256,56 +267,6 @@ void clear_context(Context* context) {
     give_block(entry->second);
     entry = state.blocks.erase(entry);
   }
-}
-
-namespace {
-
-/// Returns the device in whose window the address lies, and the granule at that place. Returns no device if the address
-/// lies in no window.
-std::pair<std::optional<int>, std::uint32_t> granule_at(std::uint64_t address) {
-  const Node& node = *Node::get();
-  for (int device = 0; device < static_cast<int>(node.models().size()); ++device) {
-    const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(node.window(device));
-    if (offset >> 21 < node.places(device)) return {device, static_cast<std::uint32_t>(offset >> 21)};
-  }
-  return {std::nullopt, 0};
-}
-
-/// Calls `visit(address, size)` for each granule's part of a range, until `visit` returns false.
-template <typename Visit>
-bool each_granule(std::uint64_t address, std::uint64_t size, Visit&& visit) {
-  for (const std::uint64_t end = address + size; address < end;) {
-    const std::uint64_t next = std::min(end, ((address >> 21) + 1) << 21);
-    if (!visit(address, next - address)) return false;
-    address = next;
-  }
-  return true;
-}
-
-}  // namespace
-
-bool touch(std::uint64_t address, std::uint64_t size) {
-  touch_managed(address, size);
-  return each_granule(address, size, [](std::uint64_t part, std::uint64_t) {
-    const auto [device, granule] = granule_at(part);
-    return !device || Node::get()->touch(*device, granule);
-  });
-}
-
-bool was_never_written(std::uint64_t address, std::uint64_t size) {
-  return each_granule(address, size, [](std::uint64_t part, std::uint64_t) {
-    const auto [device, granule] = granule_at(part);
-    return device && !Node::get()->is_touched(*device, granule);
-  });
-}
-
-void fill_with_zeros(std::uint64_t address, std::uint64_t size) {
-  touch_managed(address, size);
-  each_granule(address, size, [](std::uint64_t part, std::uint64_t bytes) {
-    const auto [device, granule] = granule_at(part);
-    if (!device || Node::get()->is_touched(*device, granule)) std::memset(reinterpret_cast<void*>(part), 0, bytes);
-    return true;
-  });
 }
 
 }  // namespace ration::sim

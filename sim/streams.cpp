@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "capture.hpp"
+#include "contents.hpp"
 #include "managed.hpp"
 #include "stream_time.hpp"
 

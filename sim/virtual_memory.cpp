@@ -14,6 +14,7 @@
 
 #include "arrays.hpp"
 #include "base/system_calls.hpp"
+#include "contents.hpp"
 #include "driver.hpp"
 #include "driver/cuda_array_abi.hpp"
 #include "host_memory.hpp"
@@ -109,9 +110,22 @@ bool is_mapped(std::uint64_t address, std::uint64_t size) {
   return next != mappings.begin() && address - (--next)->first < next->second.size;
 }
 
-void protect(std::uint64_t address, std::uint64_t size) {
-  ::mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
-         0);
+/// Maps physical memory of the host, from `offset` on. Returns false if the system has no room for the mapping.
+bool map_host(std::uint64_t address, std::uint64_t size, const Physical& physical, std::uint64_t offset) {
+  return ::mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                physical.host.get(), static_cast<off_t>(offset)) != MAP_FAILED;
+}
+
+/// Maps physical memory of a device, from `offset` on. A run of granules is one mapping; scattered granules are mapped
+/// one by one. Returns false if the system has no room for a mapping; some may be made then.
+bool map_device(std::uint64_t address, std::uint64_t size, const Block& block, std::uint64_t offset) {
+  const auto first = static_cast<std::uint32_t>(offset >> 21), count = static_cast<std::uint32_t>(size >> 21);
+  const std::uint32_t run = block.granules.scattered.empty() ? count : 1;
+  for (std::uint32_t at = 0; at < count; at += run) {
+    if (!map_granules(address + (std::uint64_t{at} << 21), block.device, block.granules.at(first + at), run))
+      return false;
+  }
+  return true;
 }
 
 bool take_host(std::uint64_t size, Physical& out) {
@@ -317,18 +331,9 @@ RATION_ENTRY cuMemMap(CUdeviceptr address, std::size_t size, std::size_t offset,
       !is_reserved(address, size) || is_mapped(address, size) || offset > physical->block.extent ||
       size > physical->block.extent - offset)
     return CUDA_ERROR_INVALID_VALUE;
-  // A run of granules is one mapping. Scattered granules are mapped one by one.
-  const Block& block = physical->block;
-  const std::uint64_t step = block.granules.scattered.empty() ? size : ration::kGranule.count();
-  for (std::uint64_t at = 0; at < size; at += step) {
-    const std::uint64_t place =
-        physical->host ? offset + at
-                       : std::uint64_t{block.granules.at(static_cast<std::uint32_t>((offset + at) >> 21))} << 21;
-    const int file = physical->host ? physical->host.get() : Node::get()->memory_file(block.device);
-    if (::mmap(reinterpret_cast<void*>(address + at), step, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
-               static_cast<off_t>(place)) != MAP_FAILED)
-      continue;
-    protect(address, size);
+  if (!(physical->host ? map_host(address, size, *physical, offset)
+                       : map_device(address, size, physical->block, offset))) {
+    unmap_granules(address, size);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++physical->mappings;
@@ -343,7 +348,7 @@ RATION_ENTRY cuMemUnmap(CUdeviceptr address, std::size_t size) {
   const std::lock_guard guard(driver().mutex);
   const std::vector<std::uint64_t> parts = mappings_of(address, size);
   if (parts.empty()) return CUDA_ERROR_INVALID_VALUE;
-  protect(address, size);
+  unmap_granules(address, size);
   for (const std::uint64_t part : parts) {
     const auto mapping = mappings.find(part);
     Physical* physical = mapping->second.physical;

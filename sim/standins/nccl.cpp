@@ -85,18 +85,21 @@ int enqueue(Handle handle, int peer, std::function<bool(Communicator&)> post,
 }
 
 bool post(Communicator& own, int to, const char* from, std::size_t bytes) {
+  cuda::CUresult copied = cuda::CUDA_SUCCESS;
   const auto fill = [&](void* contents) {
-    driver<cuda::cuMemcpyDtoH_v2_t>("cuMemcpyDtoH_v2")(contents, reinterpret_cast<cuda::CUdeviceptr>(from), bytes);
+    copied =
+        driver<cuda::cuMemcpyDtoH_v2_t>("cuMemcpyDtoH_v2")(contents, reinterpret_cast<cuda::CUdeviceptr>(from), bytes);
   };
-  return own.mailbox->post(own.rank, to, bytes, fill, own.aborted);
+  return own.mailbox->post(own.rank, to, bytes, fill, own.aborted) && copied == cuda::CUDA_SUCCESS;
 }
 
 bool receive(Communicator& own, int from, char* to, std::size_t room) {
+  cuda::CUresult copied = cuda::CUDA_SUCCESS;
   const auto use = [&](const void* contents, std::size_t bytes) {
-    driver<cuda::cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2")(reinterpret_cast<cuda::CUdeviceptr>(to), contents,
-                                                       std::min(bytes, room));
+    copied = driver<cuda::cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2")(reinterpret_cast<cuda::CUdeviceptr>(to), contents,
+                                                                std::min(bytes, room));
   };
-  return own.mailbox->receive(from, own.rank, use, own.aborted);
+  return own.mailbox->receive(from, own.rank, use, own.aborted) && copied == cuda::CUDA_SUCCESS;
 }
 
 /// The data flow of a collective: which block of which sender goes to which block of which receiver.

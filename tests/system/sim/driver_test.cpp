@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <numeric>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "driver/cuda_array_abi.hpp"
@@ -61,16 +63,18 @@ TEST_F(DriverTest, FillsWriteTheirPatternAndNothingBeside) {
   drop(at);
 }
 
+/// Returns the bytes that the node's files take from the host.
+std::uintmax_t on_host() {
+  std::uintmax_t bytes = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(std::getenv("RATION_SIM_DIR"))) {
+    struct stat status {};
+    if (file.is_regular_file() && ::stat(file.path().c_str(), &status) == 0)
+      bytes += static_cast<std::uintmax_t>(status.st_blocks) * 512;
+  }
+  return bytes;
+}
+
 TEST_F(DriverTest, ZerosAreReadBackAndTakeNoMemoryOfTheHostWhereNothingWasWritten) {
-  const auto on_host = [] {
-    std::uintmax_t bytes = 0;
-    for (const auto& file : std::filesystem::recursive_directory_iterator(std::getenv("RATION_SIM_DIR"))) {
-      struct stat status {};
-      if (file.is_regular_file() && ::stat(file.path().c_str(), &status) == 0)
-        bytes += static_cast<std::uintmax_t>(status.st_blocks) * 512;
-    }
-    return bytes;
-  };
   constexpr std::size_t kSize = 64 * kMiB;
   const CUdeviceptr at = take(kSize);
   const std::uintmax_t before = on_host();
@@ -96,6 +100,103 @@ TEST_F(DriverTest, ZerosAreReadBackAndTakeNoMemoryOfTheHostWhereNothingWasWritte
   std::fill(expected.begin() + 4 * kMiB, expected.end(), static_cast<unsigned char>(0));
   EXPECT_TRUE(target == expected);
   drop(at), drop(copied);
+}
+
+constexpr std::size_t kTaken = 16 * kMiB;
+
+/// Device memory of kTaken bytes, taken in one of the ways that a program has.
+struct Taken {
+  CUdeviceptr address = 0;
+  std::function<void()> give;
+};
+
+Taken plain() {
+  Taken taken;
+  EXPECT_EQ(CU(cuMemAlloc_v2)(&taken.address, kTaken), CUDA_SUCCESS);
+  taken.give = [=] { EXPECT_EQ(CU(cuMemFree_v2)(taken.address), CUDA_SUCCESS); };
+  return taken;
+}
+
+Taken from_gaps() {
+  std::vector<CUdeviceptr> blocks(1);
+  while (CU(cuMemAlloc_v2)(&blocks.back(), 4 * kMiB) == CUDA_SUCCESS) blocks.push_back(0);
+  blocks.pop_back();
+  for (std::size_t i = 0; i < 8; i += 2) EXPECT_EQ(CU(cuMemFree_v2)(std::exchange(blocks[i], 0)), CUDA_SUCCESS);
+  Taken taken = plain();
+  std::erase(blocks, CUdeviceptr{0});
+  for (const CUdeviceptr block : blocks) EXPECT_EQ(CU(cuMemFree_v2)(block), CUDA_SUCCESS);
+  return taken;
+}
+
+Taken from_a_pool() {
+  Taken taken;
+  EXPECT_EQ(CU(cuMemAllocAsync)(&taken.address, kTaken, nullptr), CUDA_SUCCESS);
+  taken.give = [=] {
+    EXPECT_EQ(CU(cuMemFreeAsync)(taken.address, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuStreamSynchronize)(nullptr), CUDA_SUCCESS);
+  };
+  return taken;
+}
+
+Taken mapped() {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  Taken taken;
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_EQ(CU(cuMemAddressReserve)(&taken.address, kTaken, 0, 0, 0), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemCreate)(&handle, kTaken, &properties, 0), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuMemMap)(taken.address, kTaken, 0, handle, 0), CUDA_SUCCESS);
+  taken.give = [=] {
+    EXPECT_EQ(CU(cuMemUnmap)(taken.address, kTaken), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuMemRelease)(handle), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuMemAddressFree)(taken.address, kTaken), CUDA_SUCCESS);
+  };
+  return taken;
+}
+
+Taken of_a_graph() {
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec executable = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
+  parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  parameters.bytesize = kTaken;
+  EXPECT_EQ(CU(cuGraphCreate)(&graph, 0), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuGraphAddMemAllocNode)(&node, graph, nullptr, 0, &parameters), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuGraphInstantiateWithFlags)(&executable, graph, 0), CUDA_SUCCESS);
+  EXPECT_EQ(CU(cuGraphLaunch)(executable, nullptr), CUDA_SUCCESS);
+  return {parameters.dptr, [=] {
+            EXPECT_EQ(CU(cuMemFree_v2)(parameters.dptr), CUDA_SUCCESS);
+            EXPECT_EQ(CU(cuGraphExecDestroy)(executable), CUDA_SUCCESS);
+            EXPECT_EQ(CU(cuGraphDestroy)(graph), CUDA_SUCCESS);
+            EXPECT_EQ(CU(cuDeviceGraphMemTrim)(0), CUDA_SUCCESS);
+          }};
+}
+
+TEST_F(DriverTest, InEveryKindOfDeviceMemoryOnlyWhatWasWrittenTakesMemoryOfTheHostUntilItIsFreed) {
+  const std::uintmax_t before = on_host();
+  for (const auto take_one : {plain, from_gaps, from_a_pool, mapped, of_a_graph}) {
+    const Taken first = take_one(), second = take_one();
+    EXPECT_EQ(CU(cuMemsetD8_v2)(first.address, 0, kTaken), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuMemcpyDtoD_v2)(second.address, first.address, kTaken), CUDA_SUCCESS);
+    EXPECT_LT(on_host(), before + 2 * kMiB);
+    EXPECT_EQ(CU(cuMemsetD8_v2)(first.address + 5 * kMiB, 7, 2 * kMiB), CUDA_SUCCESS);
+    EXPECT_EQ(CU(cuMemcpyDtoD_v2)(second.address, first.address, kTaken), CUDA_SUCCESS);
+    EXPECT_GE(on_host(), before + 4 * kMiB);
+    EXPECT_LT(on_host(), before + 10 * kMiB) << "a copy writes what was written, and no more";
+    std::vector<unsigned char> expected(kTaken), found(kTaken);
+    std::fill_n(expected.begin() + 5 * kMiB, 2 * kMiB, static_cast<unsigned char>(7));
+    EXPECT_EQ(CU(cuMemcpyDtoH_v2)(found.data(), second.address, kTaken), CUDA_SUCCESS);
+    EXPECT_TRUE(found == expected);
+    first.give(), second.give();
+    EXPECT_LT(on_host(), before + 2 * kMiB);
+    const Taken again = take_one();
+    EXPECT_EQ(CU(cuMemcpyDtoH_v2)(found.data(), again.address, kTaken), CUDA_SUCCESS);
+    EXPECT_EQ(std::count(found.begin(), found.end(), 0), static_cast<std::ptrdiff_t>(kTaken)) << "the former contents";
+    again.give();
+  }
 }
 
 TEST_F(DriverTest, PlanesAreCopiedRowByRowBetweenPitches) {
