@@ -83,6 +83,17 @@ std::string text_of(const unsigned char (&uuid)[16], const char* kind) {
   return text;
 }
 
+/// Returns true for the first caller in this process. libcuda and libnvidia-ml have a node each, so the environment
+/// remembers it.
+bool tells_first() {
+  constexpr const char* kTold = "_RATION_SIM_TOLD_BY";
+  const std::string self = std::to_string(::getpid());
+  const char* const teller = std::getenv(kTold);
+  if (teller != nullptr && self == teller) return false;
+  ::setenv(kTold, self.c_str(), 1);
+  return true;
+}
+
 }  // namespace
 
 Node* Node::get() {
@@ -111,7 +122,7 @@ bool Node::finds(int device) const {
 bool Node::open() {
   const std::string spec = description();
   if (std::string problem; !read_node(spec, spec_, problem)) {
-    std::fprintf(stderr, "ration-sim: RATION_SIM='%s': %s\n", spec.c_str(), problem.c_str());
+    if (tells_first()) std::fprintf(stderr, "ration-sim: RATION_SIM='%s': %s\n", spec.c_str(), problem.c_str());
     return false;
   }
   for (int card = 0; card <= models().back().card; ++card) {

@@ -147,7 +147,11 @@ Result<std::uint64_t> parse_duration(std::string_view text) {
   return fail("E1106", fmt::format("'{}' is not a duration.", text), "Durations look like 500ms, 30s, 5m, 2h.", 2);
 }
 
-std::string format_size(Bytes size, Units units) {
+namespace {
+
+/// Formats a size whose shown number is rounded by `round`.
+template <typename Round>
+std::string format_rounded(Bytes size, Units units, Round&& round) {
   if (size >= kUnlimited) return "unlimited";
   if (units == Units::kBytes) return std::to_string(size.count());
   constexpr std::array<const char*, 5> kIecNames{"B", "KiB", "MiB", "GiB", "TiB"};
@@ -158,7 +162,17 @@ std::string format_size(Bytes size, Units units) {
   std::size_t unit = 0;
   while (value >= 999.5 && unit + 1 < names.size()) value /= step, ++unit;
   const int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  return fmt::format("{:.{}f} {}", value, digits, names[unit]);
+  return fmt::format("{:.{}f} {}", round(value, std::pow(10.0, digits)), digits, names[unit]);
+}
+
+}  // namespace
+
+std::string format_size(Bytes size, Units units) {
+  return format_rounded(size, units, [](double value, double) { return value; });
+}
+
+std::string format_size_up(Bytes size, Units units) {
+  return format_rounded(size, units, [](double value, double scale) { return std::ceil(value * scale) / scale; });
 }
 
 std::string counted(std::size_t number, std::string_view thing) {

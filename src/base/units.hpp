@@ -26,6 +26,9 @@ enum class Units { kIec, kSi, kBytes };
 /// exact number.
 [[nodiscard]] std::string format_size(Bytes size, Units units = Units::kIec);
 
+/// Formats like format_size(), but rounds up: a limit of the printed size is at least `size`.
+[[nodiscard]] std::string format_size_up(Bytes size, Units units = Units::kIec);
+
 /// Formats the two largest parts of a duration: `1h 02m`, `12m 41s`, `8s`.
 [[nodiscard]] std::string format_duration(std::uint64_t nanoseconds);
 

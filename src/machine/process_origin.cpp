@@ -80,6 +80,12 @@ bool descends_from(std::int32_t pid, std::int32_t ancestor) {
   return false;
 }
 
+std::optional<bool> has_mapped(std::int32_t pid, std::string_view part) {
+  const std::string mappings = content_of(fmt::format("/proc/{}/maps", pid));
+  if (mappings.empty()) return std::nullopt;
+  return mappings.find(part) != std::string::npos;
+}
+
 std::string content_of(const std::string& path) { return read_whole(path).value_or(""); }
 
 Origin origin_of_cgroup(const std::string& cgroup) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ration::machine {
@@ -25,6 +27,9 @@ struct Origin {
 
 /// Returns true if `pid` is `ancestor` or descends from it through processes that still live.
 [[nodiscard]] bool descends_from(std::int32_t pid, std::int32_t ancestor);
+
+/// Returns true if the process has mapped a file whose path contains `part`; absent if its mappings cannot be read.
+[[nodiscard]] std::optional<bool> has_mapped(std::int32_t pid, std::string_view part);
 
 /// Returns the content of a file; empty if read_whole() cannot read it.
 [[nodiscard]] std::string content_of(const std::string& path);

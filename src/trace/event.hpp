@@ -55,6 +55,7 @@ struct Header {
   std::vector<std::string> command;  ///< the words that started the program; empty if unknown
   std::string folder;                ///< folder in which the program started
   std::int64_t began = 0;            ///< nanoseconds since 1970
+  std::optional<int> exit_code;      ///< of the program; 128 plus the number of the signal that ended it
   bool deep = false;   ///< frameworks took each tensor from the driver (`--deep`): the events are tensors, not segments
   bool booked = true;  ///< false for an imported history, which has no book; `charged` is then the requested bytes
   bool complete = false;      ///< true if the program ended and no event was lost

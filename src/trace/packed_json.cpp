@@ -15,19 +15,21 @@ nlohmann::json to_json(const Header& header) {
   }
   for (const Process& process : header.processes)
     processes.push_back({{"pid", process.pid}, {"parent", process.parent}, {"command", process.command}});
-  return {{"schema", "ration.recording/1"},
-          {"workload", header.workload},
-          {"command", header.command},
-          {"folder", header.folder},
-          {"began_unix_ns", header.began},
-          {"deep", header.deep},
-          {"booked", header.booked},
-          {"complete", header.complete},
-          {"lost", header.lost},
-          {"lacks_ranges", header.lacks_ranges},
-          {"devices", devices},
-          {"processes", processes},
-          {"sites", header.sites}};
+  nlohmann::json json{{"schema", "ration.recording/1"},
+                      {"workload", header.workload},
+                      {"command", header.command},
+                      {"folder", header.folder},
+                      {"began_unix_ns", header.began},
+                      {"deep", header.deep},
+                      {"booked", header.booked},
+                      {"complete", header.complete},
+                      {"lost", header.lost},
+                      {"lacks_ranges", header.lacks_ranges},
+                      {"devices", devices},
+                      {"processes", processes},
+                      {"sites", header.sites}};
+  if (header.exit_code) json["exit_code"] = *header.exit_code;
+  return json;
 }
 
 Header header_of(const nlohmann::json& json) {
@@ -41,6 +43,7 @@ Header header_of(const nlohmann::json& json) {
   header.complete = json.at("complete").get<bool>();
   header.lost = json.at("lost").get<std::uint64_t>();
   header.lacks_ranges = json.value("lacks_ranges", false);
+  if (json.contains("exit_code")) header.exit_code = json["exit_code"].get<int>();
   header.sites = json.at("sites").get<std::vector<std::string>>();
   for (const auto& row : json.at("devices")) {
     Device device{row.at("uuid"), row.at("name"), Bytes{row.at("total_bytes").get<std::uint64_t>()}, {}};

@@ -211,6 +211,7 @@ void Parts::make_header(const RunNote& note) {
   header_.workload = note.workload;
   header_.command = note.command;
   header_.folder = note.folder;
+  header_.exit_code = note.exit_code;
   header_.deep = note.deep;
   header_.devices = note.devices;
   header_.sites.emplace_back();

@@ -43,16 +43,17 @@ std::string text_of(const RunNote& note) {
     if (device.limit) row["limit_bytes"] = device.limit->count();
     devices.push_back(std::move(row));
   }
-  return nlohmann::json{{"schema", "ration.recording.run/1"},
-                        {"workload", note.workload},
-                        {"command", note.command},
-                        {"folder", note.folder},
-                        {"deep", note.deep},
-                        {"devices", std::move(devices)},
-                        {"began", to_json(note.began)},
-                        {"ended", to_json(note.ended)},
-                        {"main_pid", note.main_pid}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  nlohmann::json json{{"schema", "ration.recording.run/1"},
+                      {"workload", note.workload},
+                      {"command", note.command},
+                      {"folder", note.folder},
+                      {"deep", note.deep},
+                      {"devices", std::move(devices)},
+                      {"began", to_json(note.began)},
+                      {"ended", to_json(note.ended)},
+                      {"main_pid", note.main_pid}};
+  if (note.exit_code) json["exit_code"] = *note.exit_code;
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Error cannot_be_made(const std::string& path, int error) {
@@ -89,6 +90,7 @@ RunNote read_note(const std::string& folder) {
     note.began = anchor_in(json, "began");
     note.ended = anchor_in(json, "ended");
     note.main_pid = json.value("main_pid", 0);
+    if (json.contains("exit_code")) note.exit_code = json["exit_code"].get<int>();
     for (const auto& row : json.value("devices", nlohmann::json::array())) {
       Device device{
           row.value("uuid", ""), row.value("name", ""), Bytes{row.value("total_bytes", std::uint64_t{0})}, {}};

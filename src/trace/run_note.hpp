@@ -2,6 +2,7 @@
 // the folder, and by everything that opens parts.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct RunNote {
   bool deep = false;
   std::vector<Device> devices;
   guard::Anchor began{};
-  guard::Anchor ended{};  ///< zeros until the run has ended
-  int main_pid = 0;       ///< the program itself, which ends with the run
+  guard::Anchor ended{};         ///< zeros until the run has ended
+  int main_pid = 0;              ///< the program itself, which ends with the run
+  std::optional<int> exit_code;  ///< of the program; absent until it has ended
 };
 
 /// The exclusive right to make, pack and remove the parts of a recording, held while this descriptor is open. The right

@@ -92,6 +92,8 @@ Units Session::display_units() const {
 
 std::string Session::size(Bytes bytes) const { return format_size(bytes, display_units()); }
 
+std::string Session::limit_from(Bytes bytes) const { return format_size_up(bytes, display_units()); }
+
 std::string Session::size(const std::optional<Bytes>& bytes, const char* reason) const {
   return bytes ? size(*bytes) : fmt::format("n/a ({})", reason);
 }

@@ -33,6 +33,8 @@ class Session {
   [[nodiscard]] Units display_units() const;
   [[nodiscard]] std::string size(Bytes bytes) const;
   [[nodiscard]] std::string size(const std::optional<Bytes>& bytes, const char* reason) const;
+  /// Formats the smallest limit that suffices, rounded up.
+  [[nodiscard]] std::string limit_from(Bytes bytes) const;
 
   /// Returns the folder of the driver: with --sim that of the simulated driver, otherwise the value of
   /// RATION_DRIVER_PATH. An empty text means the driver of this machine. With --sim, sets RATION_SIM for the programs

@@ -125,7 +125,7 @@ Result<adapters::cdi::Device> container_device(const Session& session, const Run
   const admission::PlanRequest& request = typed.request;
   const int named = !request.tenant.empty() + !request.slice.empty() + !request.limit.empty();
   if (named != 1 || (request.limit.empty() && !request.gpu.empty()))
-    return fail("E1707", "a container needs one of --limit (with or without --gpu), --slice and --tenant.",
+    return fail("E1707", "no limit is given: one of --limit (with or without --gpu), --slice and --tenant is needed.",
                 "--limit 4GiB --gpu 0, or --slice 0.2, or --tenant nlp", 2);
   if (!request.tenant.empty()) {
     if (adapters::cdi::is_device_name(request.tenant)) return adapters::cdi::Device{kTenantDevice, request.tenant};

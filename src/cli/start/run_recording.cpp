@@ -99,10 +99,11 @@ Result<std::unique_ptr<RunRecording>> RunRecording::begin(const RunOptions& opti
   return recording;
 }
 
-void RunRecording::program_ended(int pid) {
+void RunRecording::program_ended(int pid, int exit_code) {
   watch_.reset();
   note_.ended = guard::anchor_now();
   note_.main_pid = pid;
+  note_.exit_code = exit_code;
 }
 
 void RunRecording::finish(const Session& session, bool left_running) {

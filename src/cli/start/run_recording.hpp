@@ -28,7 +28,7 @@ class RunRecording {
                                                                    const admission::Plan& plan);
 
   /// Notes the end of the program. `pid` is its process.
-  void program_ended(int pid);
+  void program_ended(int pid, int exit_code);
   /// Packs the recording, and prints what was recorded, what was lost and what to type next; with `--summary never`,
   /// only if something was lost. If processes of the workload still run (`left_running`), packs nothing.
   void finish(const Session& session, bool left_running);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iterator>
 #include <thread>
 
@@ -13,6 +12,7 @@
 #include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "machine/checkpoint.hpp"
+#include "machine/process_origin.hpp"
 #include "machine/user_names.hpp"
 
 namespace ration::cli {
@@ -80,11 +80,9 @@ Result<std::vector<Idler>> one_named(NodeClient& daemon, const std::vector<Idler
 std::optional<bool> cooperates(const std::vector<std::int32_t>& pids) {
   bool seen = false;
   for (const std::int32_t pid : pids) {
-    std::ifstream maps(fmt::format("/proc/{}/maps", pid));
-    for (std::string line; std::getline(maps, line);) {
-      seen = true;
-      if (line.find("/libration.so") != std::string::npos) return true;
-    }
+    const std::optional<bool> answers = machine::has_mapped(pid, "/libration.so");
+    if (answers && *answers) return true;
+    seen = seen || answers;
   }
   return seen ? std::optional(false) : std::nullopt;
 }

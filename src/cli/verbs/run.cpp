@@ -365,7 +365,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     watch.emplace(session, name);
     if (*log) (*log)->start();
   });
-  if (recording) recording->program_ended(ended.pid);
+  if (recording) recording->program_ended(ended.pid, ended.exit_code);
   const auto strays = watch ? watch->finish(ended.left_running) : std::map<std::int32_t, Stray>{};
   if (ended.start_error != 0) {
     book::remove_book(path);  // nothing ran, so no book must stay

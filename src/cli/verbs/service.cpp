@@ -68,6 +68,13 @@ std::string unit_path(bool user) {
   return folder + "/systemd/user/rationd.service";
 }
 
+/// Returns the unit of the machine's daemon that a package has installed; empty if there is none.
+std::string packaged_unit() {
+  for (const char* path : {"/usr/lib/systemd/system/rationd.service", "/lib/systemd/system/rationd.service"})
+    if (::access(path, F_OK) == 0) return path;
+  return "";
+}
+
 Result<int> systemctl(const Session& session, bool user, std::vector<std::string> words) {
   std::vector<std::string> command{"systemctl"};
   if (user) command.emplace_back("--user");
@@ -109,13 +116,16 @@ Result<void> write_unit(const Session& session, const std::string& path, const s
 
 Result<int> service(const Session& session, const ServiceOptions& options) {
   const bool user = options.user || ::getuid() != 0;
-  const std::string path = unit_path(user);
+  const std::string path = unit_path(user), packaged = user ? "" : packaged_unit();
   if (options.action == "print") {
     fmt::print("{}", unit_text(user));
     return 0;
   }
   if (options.action == "install") {
-    RATION_TRY(write_unit(session, path, unit_text(user)));
+    if (packaged.empty())
+      RATION_TRY(write_unit(session, path, unit_text(user)));
+    else
+      fmt::print("the package has installed {}\n", packaged);
     if (!options.now) {
       fmt::print("next:  systemctl {}enable --now rationd\n", user ? "--user " : "");
       return 0;
@@ -129,6 +139,10 @@ Result<int> service(const Session& session, const ServiceOptions& options) {
   if (options.action == "uninstall") {
     (void)systemctl(session, user, {"disable", "--now", "rationd"});
     std::error_code error;
+    if (!packaged.empty() && !std::filesystem::exists(path, error)) {
+      fmt::print("{} belongs to the package and stays:  apt remove ration   removes it\n", packaged);
+      return 0;
+    }
     if (session.dry_run ? !std::filesystem::exists(path, error) : !std::filesystem::remove(path, error))
       return fail("E1428", fmt::format("there is no {} to remove.", path), "ration service status", 3);
     fmt::print("{} {}\n", session.dry_run ? "would remove" : "removed", path);

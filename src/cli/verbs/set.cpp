@@ -1,6 +1,9 @@
 // `ration set`: changes the limit or the guarantee of a running workload or of a tenant.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "admission/plan.hpp"
 #include "base/command.hpp"
 #include "cli/session/node_access.hpp"
@@ -8,6 +11,7 @@
 #include "cli/start/admission.hpp"
 #include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "machine/process_origin.hpp"
 
 namespace ration::cli {
 namespace {
@@ -18,6 +22,36 @@ std::string reach(const Session& session, const nlohmann::json& row) {
   const Bytes more = limit > used ? limit - used : Bytes{0}, free = bytes_in(row, "device_free_bytes");
   return fmt::format(" {} of the GPU is free, so {} is {} now.", session.size(free), session.size(limit),
                      more <= free ? "reachable" : "not reachable");
+}
+
+/// A framework that decides at its start how much memory it will use at most.
+struct SizedAtStart {
+  std::string_view library;  // a part of its library's path
+  const char* name;
+};
+constexpr SizedAtStart kSizedAtStart[] = {{"/libtensorflow_", "TensorFlow"}, {"/xla_cuda_plugin", "JAX"}};
+
+/// Names the processes that use a raised limit only after a restart of the program.
+void show_sized_at_start(NodeAccess& node, const SetOptions& options, const nlohmann::json& document) {
+  const auto rises = [](const nlohmann::json& row) {
+    return bytes_in(row, "limit_bytes") > bytes_in(row, "old_limit_bytes");
+  };
+  const nlohmann::json& changes = document.at("changes");
+  if (options.limit.empty() || std::none_of(changes.begin(), changes.end(), rises)) return;
+  const auto rows = node.get("/api/v1/workloads/" + percent_encoded(options.name));
+  if (!rows) return;  // the workload has ended meanwhile
+  std::set<std::int32_t> told;
+  for (const auto& row : *rows) {
+    if (!row.at("processes").is_array()) continue;  // of another user
+    for (const auto& process : row["processes"]) {
+      const auto pid = process.at("pid").get<std::int32_t>();
+      for (const SizedAtStart& framework : kSizedAtStart) {
+        if (!machine::has_mapped(pid, framework.library).value_or(false) || !told.insert(pid).second) continue;
+        fmt::print("{}: {} in process {} chose its maximum when it started. To let it use more, restart the program.\n",
+                   row.at("workload").get<std::string>(), framework.name, pid);
+      }
+    }
+  }
 }
 
 void print_shrinking(const Session& session, const std::string& name, Bytes used, Bytes limit) {
@@ -143,6 +177,7 @@ Result<int> set(const Session& session, const SetOptions& options) {
   if (!session.dry_run) answer = node->patch(path, request);
   if (!answer) return tl::unexpected(answer.error());
   show(session, options, *answer, node->source());
+  if (session.format() == Format::kText) show_sized_at_start(*node, options, *answer);
   return 0;
 }
 

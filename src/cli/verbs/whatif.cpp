@@ -151,7 +151,9 @@ void show(const Session& session, const Opened& opened, bool name_it) {
                {opened.limit ? "UNDER " + session.size(*opened.limit) : "WITHOUT A LIMIT", "under", false, true},
                {"GRADE", "grade"}});
   for (const trace::Answer& row : opened.answers.rows) {
-    const std::string smallest = row.smallest ? (row.is_bound ? "at least " : "") + session.size(*row.smallest) : "-";
+    const std::string smallest = !row.smallest  ? "-"
+                                 : row.is_bound ? "at least " + session.size(*row.smallest)
+                                                : session.limit_from(*row.smallest);
     table.add({row.allocator, several ? std::to_string(row.device) : "-", smallest,
                opened.limit ? outcome(session, row) : "-",
                fmt::format("{}{}{}", trace::name_of(row.judgement.grade), row.judgement.reason.empty() ? "" : ": ",
@@ -177,8 +179,8 @@ void show_spread(const Session& session, const std::vector<Opened>& all) {
         if (other.allocator == row.allocator && other.smallest) sizes.push_back(*other.smallest);
     if (row.device > 0 || sizes.empty()) continue;
     const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
-    fmt::print("worst of {}   {}  {}  (best: {})\n", sizes.size(), row.allocator, session.size(*most),
-               session.size(*least));
+    fmt::print("worst of {}   {}  {}  (best: {})\n", sizes.size(), row.allocator, session.limit_from(*most),
+               session.limit_from(*least));
   }
 }
 

@@ -83,6 +83,9 @@ std::vector<std::string> doubts(const Header& header, const Circumstances& circu
                                 counted(circumstances.waited, "request")));
   if (circumstances.refused > 0)
     texts.push_back(fmt::format("{} failed in the driver itself", counted(circumstances.refused, "request")));
+  if (header.exit_code.value_or(0) != 0)
+    texts.push_back(fmt::format(
+        "the recorded program ended with {}, so a run that does all of its work might need more", *header.exit_code));
   if (!header.complete && header.lost == 0)
     texts.emplace_back("the recording has no end: the program was still running, or was killed");
   return texts;

@@ -599,7 +599,9 @@ note  nlp cannot reach its limit of 30.0 GiB beside the other programs on its GP
                 asked = self.document("whatif", "whatif", "a=1GiB", "--gpu", card, "-o", "json")["data"]["placement"]["gpus"]
                 simulated = self.document("ps", "ps", f"--sim={card}", "-o", "json")["devices"]
                 self.assertEqual([gpu["usable_bytes"] for gpu in asked], [device["total_bytes"] for device in simulated])
-        self.assertIn("RTX3090", self.refused(2, "E1417", "ps", "--sim=T5"))
+        told = self.refused(2, "E1417", "ps", "--sim=T5")
+        self.assertIn("RTX3090", told)
+        self.assertEqual(told.count("there is no model"), 1, told)
         for card in ("Mine:50%", "Mine:max", "Mine:", ":4GiB", "Mine:4", "a\033b:4GiB"):
             self.refused(2, "E1417", "ps", f"--sim={card}")
             self.refused(2, "E1308", "whatif", "a=1GiB", "--gpu", card)

@@ -244,6 +244,23 @@ class Typed(Case):
         self.assertEqual(said.read_text(), expected)
 
 
+class Service(Case):
+    @unittest.skipUnless(os.geteuid() == 0, "root installs the unit of the machine")
+    def test_a_unit_of_the_package_is_used_as_it_is(self):
+        """In a mount namespace, in which a package has installed its unit."""
+        own, packaged = "/etc/systemd/system", "/usr/lib/systemd/system"
+        script = f"""set -e
+            for folder in {own} {packaged}; do mkdir -p $folder; mount -t tmpfs none $folder; done
+            touch {packaged}/rationd.service
+            {BIN}/ration service install
+            {BIN}/ration service uninstall
+            ls {own} {packaged}"""
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], env=self.environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.split("\n")[-5:], [f"{own}:", "", f"{packaged}:", "rationd.service", ""], done.stdout)
+        self.assertIn(f"the package has installed {packaged}/rationd.service", done.stdout)
+
+
 class WithoutSystemd(Case):
     @unittest.skipIf(os.path.exists("/run/systemd/system"), "systemd runs here")
     def test_scope_and_service_say_so_with_their_numbers(self):

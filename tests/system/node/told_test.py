@@ -74,6 +74,19 @@ class Told(Scene):
             program.end()
             self.until(lambda: f"train-{turn}" not in self.rows(), "it has ended")
 
+    def test_who_raises_a_limit_is_told_of_a_framework_that_sized_itself_at_its_start(self):
+        library = self.folder / "libtensorflow_framework.so.2"
+        library.write_bytes(b"code")
+        for name, opened in ("plain", None), ("train", library):
+            program = self.run_it(name, "--limit", "4GiB")
+            program.ask("start()")
+            if opened:
+                program.ask(f"import mmap, os; kept = mmap.mmap(os.open('{opened}', os.O_RDONLY), 4, prot=mmap.PROT_READ); answer = 0")
+            for limit, raised in ("2GiB", False), ("6GiB", True):
+                told = self.ration("set", *self.node.split(), name, "--limit", limit).stdout
+                self.assertIn("(now).", told)
+                self.assertEqual("TensorFlow in process" in told, raised and opened is not None, told)
+
     def test_without_a_limit_the_size_is_the_gpus(self):
         self.holding("serve", "1GiB", "--limit", "12GiB", "--guarantee", "8GiB")
         self.holding("other", "1GiB", "--limit", "12GiB")

@@ -36,6 +36,13 @@ class WhatIf(Recorded):
                 denied = next(event for event in self.recording().events if event["kind"] == "denied")
                 self.assertEqual(denied["bytes"], foretold["requested_bytes"])
 
+    def test_a_program_that_failed_leaves_a_doubt(self):
+        for code in (0, 3):
+            self.file = self.folder / f"ended-{code}.rec"
+            subprocess.run([*self.run_line(limit="2GiB"), "sh", "-c", f"{BIN}/ration-workload steps 300MiB:0s; exit {code}"], env=self.environment, capture_output=True)
+            doubts = [doubt for doubt in self.asked(self.file)["doubts"] if "ended with" in doubt]
+            self.assertEqual([doubt.split(",")[0] for doubt in doubts], ["the recorded program ended with 3"] if code else [])
+
     def test_the_program_itself_runs_under_the_limit(self):
         words = ["steps", "300MiB:0s", "+200MiB:0s"]
         file = self.play(2 << 30, *words)

@@ -95,6 +95,10 @@ TEST(Units, AShownSizeIsWithinAHalfPercentOfTheSizeAndNeverLonger) {
       shown.erase(shown.find(' '), 1);
       const auto exact = static_cast<double>(size.count());
       EXPECT_NEAR(static_cast<double>(read(shown).count()), exact, exact * 0.006) << size.count() << " as " << shown;
+      std::string limit = format_size_up(size, units);
+      limit.erase(limit.find(' '), 1);
+      EXPECT_GE(read(limit), size) << limit;
+      EXPECT_LE(static_cast<double>(read(limit).count()), exact * 1.011 + 1) << size.count() << " as " << limit;
     }
   EXPECT_EQ(format_size(3_GiB + 624_MiB), "3.61 GiB");
   EXPECT_EQ(format_size(Bytes{3'880'000'000}, Units::kSi), "3.88 GB");
