@@ -364,7 +364,7 @@ class InAContainer(Faces):
     def test_who_may_be_computing_is_not_taken_for_idle(self):
         self.holding("train", "1GiB", "--limit", "2GiB")
         event = self.until(lambda: self.events("idle"), "it takes nothing")[0]
-        self.assertIn("whether the workload computes is not known, so it is not suspended", event["text"])
+        self.assertIn("ration does not know whether the workload computes, so the workload is not suspended", event["text"])
 
     def test_a_process_measures_its_context_where_nobody_did(self):
         waits = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "train", "--limit", "2GiB", "--", "sh", "-c", "read go; exec ration-workload hold 1GiB"],
