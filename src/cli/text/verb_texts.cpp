@@ -328,7 +328,7 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "suggest a limit for a workload",
        "WORKLOAD|RECORDING... [OPTIONS]",
-       "Suggests a limit and a guarantee from the peaks and the denied requests of past runs, with reasons, and "
+       "Suggests a limit and a guarantee from the peaks and the denied requests of past runs, with reasons. Also "
        "shows which of these runs would have been denied memory under this limit. The runs are recordings, or past "
        "runs of a workload that the daemon has seen.",
        {{"ration recommend nlp/train", ""}, {"ration recommend monday.rec tuesday.rec", "from recordings"}}},
@@ -416,7 +416,7 @@ const std::vector<VerbText>& verb_texts() {
        "see ration work on simulated GPUs",
        "[OPTIONS]",
        "Starts a daemon on simulated GPUs, a dashboard on 127.0.0.1:7077 (or the next free port), and real programs "
-       "of several tenants under limits, so that you see denials with their reasons, changing limits and idle "
+       "of several tenants under limits. You see denials with their reasons, changing limits and idle "
        "programs. Needs no GPU, no root and no network, changes nothing on this machine and leaves nothing behind. "
        "Other verbs reach the demo with --sim=demo; if several demos run, each prints its own name, such as "
        "--sim=demo:4711. A scenario is a TOML file with [scenario], [[program]], [[command]], [[moment]] and the "
