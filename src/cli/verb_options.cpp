@@ -178,7 +178,7 @@ void add_run(CommandLine& line) {
                    ->expected(0, 1);
   option(run, "--priority", typed.priority, "N", "with --wait: a run with a larger number starts first")->needs(wait);
   option(run, "--retry", typed.retries, "N",
-         "start the program again up to N times, with a larger limit each time, if it fails right after a denial")
+         "if the program fails right after a denial, start it again with a larger limit, up to N times")
       ->check(CLI::Range(0, 100));
   option(run, "--retry-limit", typed.retry_limit, "STEP", "how much --retry adds to the limit: +25%, +2GiB");
   option(run, "--denied-exit", typed.denied_exit, "CODE", "exit code if the program fails right after a denial")
@@ -188,7 +188,8 @@ void add_run(CommandLine& line) {
   add_sites(run, typed)->needs(record);
   add_deep(run, typed)->needs(record);
   option(run, "--tensorboard", typed.tensorboard, "FOLDER",
-         "write the workload's use, limit, peak and denials once a second as scalars of TensorBoard");
+         "once a second, write the workload's use, limit, peak and denials into this folder, as scalars of "
+         "TensorBoard");
   run->add_flag("--scope", typed.scope, "run the program in its own control group, made by systemd");
   run->add_flag("--print-env", typed.print_env, "print the variables that would be set; start nothing");
   line.add_output(run);

@@ -152,8 +152,8 @@ Finding check_preload(const Session& session) {
                            session.size(holds), session.size(seen)),
                "Only programs with glibc's dynamic linker load the guard: ration help enforcement");
   if (seen == *asked)
-    return ok(fmt::format("a program under a limit of {} sees it as the device's total", session.size(seen)));
-  return ok(fmt::format("a program under a limit sees it as the device's total; the daemon lowered {} to {}",
+    return ok(fmt::format("a program under a limit of {} sees this limit as the device's total", session.size(seen)));
+  return ok(fmt::format("a program under a limit sees this limit as the device's total; the daemon lowered {} to {}",
                         session.size(*asked), session.size(seen)));
 }
 

@@ -34,7 +34,7 @@ Finding check_daemon(const Session& session) {
         "ration serve)");
   const auto health = (*daemon)->get("/api/v1/health");
   if (!health) return bad(health.error());
-  const auto text = [&](const char* field) { return health->value(field, "n/a (not in its answer)"); };
+  const auto text = [&](const char* field) { return health->value(field, "n/a (not in the daemon's answer)"); };
   const auto age = seconds_since(text("last_look"));
   const std::string what =
       fmt::format("{}: version {}{}, last tick {}", (*daemon)->socket(), text("version"),
@@ -71,7 +71,8 @@ Finding check_functions(const Session& session) {
     called.push_back(fmt::format("{} called {}", row.at("workload").get<std::string>(),
                                  fmt::join(row["unlisted_functions"].get<std::vector<std::string>>(), ", ")));
   }
-  if (exported.empty() && called.empty()) return ok("every function of the driver that might concern memory is known");
+  if (exported.empty() && called.empty())
+    return ok("ration knows every function of the driver that might concern memory");
   std::vector<std::string> parts;
   if (!exported.empty()) {
     constexpr std::size_t kNamed = 4;
@@ -115,8 +116,9 @@ Finding check_ungoverned(const Session& session) {
     return ok(named ? "every process on the GPUs is under a limit" : "n/a (without NVML the processes are unknown)");
   return warn(
       fmt::format("not under any limit: {}", fmt::join(who, ", ")),
-      fmt::format("ration explain {}   shows it; a program under 'ration run' cannot take memory that others need",
-                  first));
+      fmt::format(
+          "ration explain {}   shows its memory; a program under 'ration run' cannot take memory that others need",
+          first));
 }
 
 Finding check_orphaned(const Session& session) {
@@ -136,8 +138,8 @@ Finding check_orphaned(const Session& session) {
   }
   if (!where.empty())
     return warn("memory in use that belongs to no process: " + where,
-                "fuser -v /dev/nvidia*   lists the processes that have the device open; a process in state D needs "
-                "a reboot");
+                "fuser -v /dev/nvidia*   lists the processes that have the device open; only a reboot ends a "
+                "process in state D");
   return ok(is_known ? "all memory in use belongs to processes that the driver lists"
                      : "n/a (the driver does not report it)");
 }

@@ -96,10 +96,11 @@ std::string try_once(const Session& session, const std::string& driver_folder, c
   if (const auto moved = move(driver_folder, "suspend", processes); !moved) return moved.error().what;
   const auto machine = session.machine();
   if (!machine) return machine.error().what;
-  if (machine::is_on_device(*machine, processes)) return "its memory was still on the device when it was suspended";
+  if (machine::is_on_device(*machine, processes))
+    return "after the suspension, the program's memory was still on the device";
   if (const auto back = move(driver_folder, "resume", processes); !back) return back.error().what;
   holder.ask();
-  return holder.line() == "kept" ? "" : "the program's memory had changed when it was resumed";
+  return holder.line() == "kept" ? "" : "after the resumption, the content of the program's memory was different";
 }
 
 }  // namespace
@@ -111,7 +112,7 @@ Trial try_suspension(const Session& session, const machine::Device& device) {
   trial.moved.plain = trial.problem.empty();
   if (!trial.moved.plain) return trial;
   if (const std::string problem = try_once(session, *folder, device, true); !problem.empty())
-    trial.problem = "memory that two processes hold is not moved: " + problem;
+    trial.problem = "the driver does not move memory that two processes hold: " + problem;
   trial.moved.shared = trial.problem.empty();
   return trial;
 }

@@ -307,7 +307,7 @@ Result<void> agree_to_shrink(const Session& session, const std::string& who, Byt
   fmt::print(stderr, "{} holds {}, {} more than the new limit. Allocations are denied until it holds less than {}.\n",
              who, session.size(used), session.size(used - limit), session.size(limit));
   if (confirmed(session, "Proceed?")) return {};
-  return fail("E1205", "a limit below the held memory was not confirmed; nothing was changed.", again, 4);
+  return fail("E1205", "you did not confirm a limit below the held memory; nothing was changed.", again, 4);
 }
 
 std::vector<std::string> with_sim(const Session& session, std::vector<std::string> arguments) {

@@ -136,10 +136,10 @@ Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const R
   if (const auto longest = parse_duration(options.wait)) end = begun + std::chrono::nanoseconds(*longest);
   auto lease = ask_for_place(daemon, request, end);
   if (lease && options.priority && lease->at("priority").get<int>() < *options.priority)
-    fmt::print(stderr,
-               "ration: priority {} is lowered to {}: only an operator may exceed the tenant's priority, up to "
-               "1000.\n",
-               *options.priority, lease->at("priority").get<int>());
+    fmt::print(
+        stderr,
+        "ration: priority {} is lowered to {}: only an operator may exceed the tenant's priority (at most 1000).\n",
+        *options.priority, lease->at("priority").get<int>());
   std::optional<int> announced;  // its last position that was printed
   for (;;) {
     if (!lease) {

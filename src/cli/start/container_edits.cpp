@@ -129,7 +129,7 @@ Result<adapters::cdi::Device> container_device(const Session& session, const Run
                 "--limit 4GiB --gpu 0, or --slice 0.2, or --tenant nlp", 2);
   if (!request.tenant.empty()) {
     if (adapters::cdi::is_device_name(request.tenant)) return adapters::cdi::Device{kTenantDevice, request.tenant};
-    return fail("E1409", fmt::format("containers cannot name the tenant '{}'.", printable(request.tenant)),
+    return fail("E1409", fmt::format("the tenant name '{}' cannot be used for containers.", printable(request.tenant)),
                 "Name the tenant with letters, digits and _-.: and a letter or digit at both ends.", 2);
   }
   RunOptions options = typed;

@@ -259,7 +259,7 @@ Result<std::string> make_book(const book::Store& store, const book::NewBook& con
     if (!present.live || present.contents.name != contents.name) continue;
     return fail("E1410",
                 fmt::format("a workload named '{}' is running (pid {}).", contents.name, present.contents.creator.pid),
-                "Choose another --name, or leave it out.", 125);
+                "Choose another --name, or leave --name out.", 125);
   }
   const std::string path = store.path_of(contents.name, contents.run_number);
   const BookStatus status =

@@ -102,9 +102,10 @@ Result<void> check_before_program(const Arguments& words, const std::vector<std:
                 "Write: ration run --limit 4GiB -- prog --batch 64", 2);
   }
   if (words.marked)
-    return fail("E1402",
-                fmt::format("'{}' before '--' is neither an option nor the value of one; nothing was started.", first),
-                "Write: ration run --limit 4GiB --label 'note=two words' -- prog --batch 64", 2);
+    return fail(
+        "E1402",
+        fmt::format("'{}' before '--' is neither an option nor the value of an option; nothing was started.", first),
+        "Write: ration run --limit 4GiB --label 'note=two words' -- prog --batch 64", 2);
   return {};
 }
 

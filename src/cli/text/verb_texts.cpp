@@ -14,11 +14,11 @@ const std::vector<VerbText>& verb_texts() {
        "*",
        "run a program under a GPU memory limit",
        "[OPTIONS] -- PROGRAM [ARGUMENTS]",
-       "Starts a program under a limit. The program and all processes that it starts can never exceed the limit "
-       "together. The program needs no change and sees the limit as the size of the GPU. Output, exit code, "
+       "Starts a program under a limit. Together, the program and all processes that it starts can never exceed the "
+       "limit. The program needs no change and sees the limit as the size of the GPU. Output, exit code, "
        "signals, standard input and terminal are as without ration; SIGTERM and SIGHUP also reach every process "
        "that the program started. Without --gpu the program gets the GPUs in CUDA_VISIBLE_DEVICES, else all GPUs of "
-       "--sim, else the GPU with the most room; --wait and ration fits choose GPUs in the same way. Works without "
+       "--sim, else the GPU with the most room. --wait and ration fits choose GPUs in the same way. Works without "
        "root and without a daemon.",
        {{"ration run --limit 4GiB -- python train.py", "limit a training run to 4 GiB"},
         {"ration run --limit 50% --guarantee 2GiB --gpu auto -- ./a.out",
@@ -36,12 +36,12 @@ const std::vector<VerbText>& verb_texts() {
        "start a container under a GPU memory limit",
        "ENGINE [BUNDLE] [OPTIONS] [-- ARGUMENTS OF THE ENGINE]",
        "Runs docker, podman, bwrap or apptainer with the words after --, and adds the options that put the container "
-       "under the limit. Docker and Podman get a device of the Container Device Interface (CDI), for which the daemon "
-       "must run; they also accept this device without ration inject: --device ration.sh/tenant=nlp. bwrap, apptainer "
-       "and engines without CDI get mounts, which need no daemon. compose runs docker compose with one more file. This "
-       "file adds the device to every service, or only to the services in --service. oci writes the changes that this "
-       "device would make into config.json of a BUNDLE, for runc, crun, youki and ctr run --config; a second run "
-       "replaces these changes. --dry-run prints the command, the file or the configuration.",
+       "under the limit. Docker and Podman get a device of the Container Device Interface (CDI); this needs a running "
+       "daemon. Both engines also accept this device without ration inject: --device ration.sh/tenant=nlp. bwrap, "
+       "apptainer and engines without CDI get mounts, which need no daemon. compose runs docker compose with one more "
+       "file. This file adds the device to every service, or only to the services in --service. oci changes "
+       "config.json of a BUNDLE in the same way as the device changes a container, for runc, crun, youki and ctr run "
+       "--config; a second run replaces these changes. --dry-run prints the command, the file or the configuration.",
        {{"ration inject docker --limit 4GiB -- run --rm --gpus all IMAGE", "a container of at most 4 GiB"},
         {"ration inject podman --tenant nlp -- run --rm IMAGE", "a container under the limit of a tenant"},
         {"ration inject bwrap --limit 4GiB -- --bind / / --dev-bind /dev /dev -- python train.py", "a sandbox"},
@@ -71,8 +71,8 @@ const std::vector<VerbText>& verb_texts() {
        "put notebooks under a GPU memory limit",
        "install|list|uninstall [KERNEL] [OPTIONS] [-- OPTIONS OF RATION RUN]",
        "install makes a kernel, such as \"Python 3 \xc2\xb7 4 GiB GPU\", that JupyterLab, Notebook and VS Code offer. "
-       "Each notebook that uses this kernel is a workload under the limit. The module ration_jupyter does the work in "
-       "the Python that has Jupyter. The words after -- are further options of ration run. For JupyterHub see ration "
+       "Each notebook that uses this kernel is a workload under the limit. The Python that has Jupyter must also have "
+       "the module ration_jupyter. The words after -- are further options of ration run. For JupyterHub see ration "
        "docs notebooks.",
        {{"ration jupyter install --limit 4GiB --user", "a kernel of at most 4 GiB"},
         {"ration jupyter install --limit 50% --user -- --on-deny wait:30s", "a kernel that waits for memory"},
@@ -110,9 +110,9 @@ const std::vector<VerbText>& verb_texts() {
        "print a link to the daemon's dashboard",
        "[OPTIONS]",
        "Prints a link that works once, within an hour. The browser that opens the link gets an operator's rights. "
-       "Root, the daemon's user and members of the group ration may ask for a link. Everybody else opens the "
-       "daemon's address without a token and sees the totals of each GPU; with anonymous = \"all\" under [http] in "
-       "ration.toml, everybody sees more.",
+       "Root, the daemon's user and members of the group ration may ask for a link. Everybody else can open the "
+       "daemon's address without a token, and then sees only the totals of each GPU. With anonymous = \"all\" under "
+       "[http] in ration.toml, everybody sees more.",
        {{"ration dashboard", "print the link"},
         {"xdg-open $(ration dashboard)", "open the dashboard in a browser on this machine"}}},
       {"explain",
@@ -160,17 +160,18 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "say what would fit, from recordings or sizes; change nothing",
        "RECORDING|NAME=SIZE... [OPTIONS] [--run [-- PROGRAM [ARGUMENTS]]]",
-       "For recordings, prints the smallest limit that denies no request that succeeded in the recorded run, and "
-       "with --limit the first request that this limit denies. A recording of tensors (made with --deep) is also "
-       "tried under other allocators. --run answers what no recording can answer: it runs the program again under "
-       "the limit, on a simulated GPU. --with asks about two recorded runs on one GPU; --gpu without --with says "
-       "how many copies of the run fit on one GPU. For sizes, NAME=GUARANTEE[:LIMIT][*COUNT], prints whether these "
-       "programs fit on the GPUs, on which GPU each program would run, and which limits cannot be reached because "
-       "of the guarantees of others; you can mix recordings and sizes. Without --gpu, whatif uses the GPUs of this "
-       "machine without the memory that is promised already. A RECORDING is a file of ration record or an "
-       "allocation history (CSV). Each answer has a grade: exact (added up from the recording), model (of an "
-       "allocator, with its measured error), run (from running the program), or unknown (with the reason). Exit "
-       "code 4 if something is denied or does not fit.",
+       "For a recording, prints the smallest limit that is enough: under this limit, no request that succeeded in the "
+       "recorded run is denied. With --limit SIZE, also prints the first request that a limit of SIZE denies. A "
+       "recording of tensors (made with --deep) is also tried under other allocators. --run answers what no recording "
+       "can answer: it runs the program again under the limit, on a simulated GPU. --with asks about two recorded "
+       "runs on one GPU; --gpu without --with says how many copies of the run fit on one GPU. For sizes, "
+       "NAME=GUARANTEE[:LIMIT][*COUNT], prints whether these programs fit on the GPUs, and on which GPU each program "
+       "would run. Also prints which limits cannot be reached because of the guarantees of others. You can mix "
+       "recordings and sizes. Without --gpu, whatif uses the GPUs of this machine, and leaves out the memory that is "
+       "promised already. A RECORDING is a file of ration record or an allocation history (CSV). Each answer has a "
+       "grade: exact (added up from the recording), model (of an allocator, with its measured error), run (from "
+       "running the program), or unknown (with the reason). Ends with exit code 4 if something is denied or does not "
+       "fit.",
        {{"ration whatif train.rec", "the smallest limit"},
         {"ration whatif train.rec --limit 6GiB", "the first request that a limit denies"},
         {"ration whatif history.csv --allocator pytorch:expandable_segments:True", "the same run with another setting"},
@@ -197,9 +198,9 @@ const std::vector<VerbText>& verb_texts() {
        "check by exit code whether a size fits now",
        "SIZE|--recording RECORDING [OPTIONS]",
        "Prints the GPUs that ration run would give a program now. Exits with 0 if the size fits on each of these "
-       "GPUs, else with 4. Without --gpu these are the GPUs in CUDA_VISIBLE_DEVICES, else all GPUs of --sim, else "
-       "the GPU with the most room. Memory that is promised to others does not count as available; memory that is "
-       "guaranteed to your tenant does.",
+       "GPUs, else with 4. Without --gpu, these GPUs are the GPUs in CUDA_VISIBLE_DEVICES, else all GPUs of --sim, "
+       "else the GPU with the most room. Memory that is guaranteed to your tenant counts as available; memory that "
+       "is promised to others does not.",
        {{"ration fits 12GiB && echo go", "a condition in a script"},
         {"ration fits 12GiB --tenant nlp", "for a workload of tenant nlp"}}},
       {"doctor",
@@ -208,7 +209,7 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "check this machine",
        "[OPTIONS]",
-       "Prints one line for each check. Exit code 1 if a check fails.",
+       "Prints one line for each check. Ends with exit code 1 if a check fails.",
        {{"ration doctor", "all checks"},
         {"ration doctor --probe", "also try to exceed a limit"},
         {"ration doctor --try-suspend",
@@ -242,8 +243,8 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "show what happened: denials, changes, alerts",
        "[OPTIONS]",
-       "Prints the daemon's events, the oldest first. With -f it prints further events as they happen, and misses "
-       "no event when the daemon is started again.",
+       "Prints the daemon's events, the oldest first. With -f, ration events also prints further events as they "
+       "happen, and misses no event when the daemon is started again.",
        {{"ration events -f", "follow new events"},
         {"ration events --type denied,violation --tenant nlp", "events of two types, of one tenant"},
         {"ration events --since 10m", "the last ten minutes"},
@@ -256,9 +257,9 @@ const std::vector<VerbText>& verb_texts() {
        "[WORKLOAD] [OPTIONS]",
        "Asks programs to give back memory that they hold but do not use. Pools of the driver (cuda_malloc_async of "
        "TensorFlow, JAX and PyTorch) give back their unused memory at the program's next call that frees memory or "
-       "waits for the GPU; ration's library gives back the unused memory of its own pool. trim does not empty the "
-       "cache of a framework: PyTorch empties its cache when a lower limit (ration set) denies a request, and ration "
-       "suspend moves everything to the host.",
+       "waits for the GPU. ration's library gives back the unused memory of its own pool. trim does not empty the "
+       "cache of a framework. Two other ways to get such memory: under a lower limit (ration set), PyTorch empties "
+       "its cache as soon as a request is denied; ration suspend moves all memory of a workload to the host.",
        {{"ration trim nlp", "one workload"},
         {"ration trim --idle 30m --dry-run", "list the workloads that ration would ask to give memory back"},
         {"ration trim --idle 30m", "all workloads that were idle for 30 minutes"}}},
@@ -327,7 +328,7 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "suggest a limit for a workload",
        "WORKLOAD|RECORDING... [OPTIONS]",
-       "Suggests a limit and a guarantee from the peaks and the denied requests of past runs, with reasons, and "
+       "Suggests a limit and a guarantee from the peaks and the denied requests of past runs, with reasons. Also "
        "shows which of these runs would have been denied memory under this limit. The runs are recordings, or past "
        "runs of a workload that the daemon has seen.",
        {{"ration recommend nlp/train", ""}, {"ration recommend monday.rec tuesday.rec", "from recordings"}}},
@@ -349,12 +350,13 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "show how a recorded program used memory",
        "FILE [OPTIONS]",
-       "Shows the peak of a recording that ration run --record made, and what the peak consisted of; blocks that "
-       "were never freed; the sizes and lifetimes of blocks; how often the program asked how much memory there is, "
-       "and the answers; and denied requests with the memory that was held at that moment. Also reads a recording "
+       "Shows what a recording of ration run --record contains: the peak, and what the peak consisted of; blocks that "
+       "were never freed; the sizes and lifetimes of blocks; the program's queries of the free memory, with the "
+       "answers; and denied requests, with the memory that was held at that moment. Also reads a recording "
        "that is still being written, and a recording whose program or ration run was killed. -o csv prints the held "
-       "memory over time or, with --at, at this one time; each process and use has a row of its own. -o html "
-       "prints a page with a timeline, a flame graph of the peak and a map by address; the page needs no network.",
+       "memory over time or, with --at, the memory that was held at that time. Each process and use has a row of its "
+       "own. -o html prints a page with a timeline, a flame graph of the peak and a map by address; the page needs no "
+       "network.",
        {{"ration run --limit 6GiB --record train.rec -- python train.py", "record"},
         {"ration inspect train.rec", "the peak"},
         {"ration inspect train.rec --at 90s -o json", "what was held after 90 seconds, as JSON"},
@@ -384,7 +386,7 @@ const std::vector<VerbText>& verb_texts() {
        Task::kRun,
        kSim,
        "",
-       "put a program on the simulated GPU without a limit",
+       "print variables that give a program a simulated GPU, without a limit",
        "env [OPTIONS] [-- PROGRAM]",
        "Prints commands for a shell. After these commands, programs load the simulated driver in place of NVIDIA's, "
        "and a simulated CUDA runtime of the version that PROGRAM's environment has.",
@@ -396,11 +398,11 @@ const std::vector<VerbText>& verb_texts() {
        "init reload",
        "make, show and check the configuration",
        "init [FILE] | validate [FILE] | print | path | reload [OPTIONS]",
-       "init writes a file that explains every key and sets none. print shows each value in use, with the file and "
+       "init writes a file that explains every key and sets no key. print shows each value in use, with the file and "
        "line that set the value. validate lists every mistake with line and column, and exits with 2 if there is a "
-       "mistake; it also names users, groups and files that this machine does not have, and tenants that get no "
-       "workload; with FILE, validate checks only that file. path lists the files that are read. reload makes the "
-       "daemon read these files again and shows what changed; if a file has a mistake, the daemon rejects the whole "
+       "mistake. It also lists users, groups and files that this machine does not have, and tenants that get no "
+       "workload. With FILE, validate checks only that file. path lists the files that are read. reload makes the "
+       "daemon read these files again and shows what changed. If a file has a mistake, the daemon rejects the whole "
        "file and the old values stay.",
        {{"ration config init", "write a file for this user; as root, for the machine"},
         {"ration config print", "show each value and its origin"},
@@ -414,13 +416,13 @@ const std::vector<VerbText>& verb_texts() {
        "see ration work on simulated GPUs",
        "[OPTIONS]",
        "Starts a daemon on simulated GPUs, a dashboard on 127.0.0.1:7077 (or the next free port), and real programs "
-       "of several tenants under limits, so that you see denials with their reasons, changing limits and idle "
+       "of several tenants under limits. You see denials with their reasons, changing limits and idle "
        "programs. Needs no GPU, no root and no network, changes nothing on this machine and leaves nothing behind. "
        "Other verbs reach the demo with --sim=demo; if several demos run, each prints its own name, such as "
        "--sim=demo:4711. A scenario is a TOML file with [scenario], [[program]], [[command]], [[moment]] and the "
        "tables of ration.toml; share/ration/scenarios has the scenarios that come with ration. The scenarios slurm "
-       "and kubernetes are programs: as root, they use a real Slurm with two nodes or a real Kubernetes with one "
-       "node, if Slurm or Kubernetes is installed.",
+       "and kubernetes are programs. They need root and the installed software: slurm uses a real Slurm with two "
+       "nodes, kubernetes uses a real Kubernetes with one node.",
        {{"ration demo", "run until Ctrl-C"},
         {"ration demo --scenario jupyterhub --speed 2", "twelve notebooks on one GPU, twice as fast"},
         {"ration demo --scenario slurm", "jobs of a real Slurm; needs root"},

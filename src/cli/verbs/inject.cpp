@@ -155,7 +155,7 @@ Result<int> inject(const Session& session, const InjectOptions& typed) {
   if (typed.engine == "oci") return inject_configuration(session, typed);
   if (!typed.bundle.empty())
     return fail("E1707",
-                fmt::format("'{}' cannot stand before --: only oci accepts a second word before it.", typed.bundle),
+                fmt::format("'{}' cannot stand before --: only oci accepts a second word before --.", typed.bundle),
                 "ration inject docker --limit 4GiB -- run --rm IMAGE", 2);
   if (typed.run.program.empty())
     return fail("E1402", fmt::format("the command of {} is missing after --.", typed.engine),

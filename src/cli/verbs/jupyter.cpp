@@ -18,9 +18,10 @@ Result<void> check_module(const std::string& python) {
   return fail("E1712",
               is_missing ? fmt::format("there is no Python '{}'.", python)
                          : fmt::format("{} has no module ration_jupyter.", python),
-              is_missing ? "ration jupyter list --python /path/to/python3"
-                         : fmt::format("{} -m pip install ration-*.whl   or name the Python that has it: --python PATH",
-                                       shown_command({python})),
+              is_missing
+                  ? "ration jupyter list --python /path/to/python3"
+                  : fmt::format("{} -m pip install ration-*.whl   or name a Python that has the module: --python PATH",
+                                shown_command({python})),
               1);
 }
 

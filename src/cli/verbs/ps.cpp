@@ -91,7 +91,7 @@ std::string remark(const Session& session, const json& row) {
     return fmt::format("{} denied - {}", denials, session.hint(command({"why", row.value("last_denial", "")})));
   const auto unlisted = row.value("unlisted_function_count", std::uint64_t{0});
   if (unlisted == 0 && row.contains("launchers"))
-    return fmt::format("started {}: what launchers start runs outside of this workload, without its limit - {}",
+    return fmt::format("started {}: programs that launchers start run outside of this workload, without its limit - {}",
                        fmt::join(row["launchers"].get<std::vector<std::string>>(), ", "),
                        session.hint("ration help enforcement"));
   if (unlisted == 0) return "";

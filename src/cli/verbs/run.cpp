@@ -247,7 +247,7 @@ void report_lost_book(const Session& session, const std::string& name, const std
   session.print_finding(
       "E1451",
       fmt::format("the book of {} was {} while the workload ran: {}. Processes that the workload started later got "
-                  "no GPU memory, and the memory that it held is not known.",
+                  "no GPU memory, and the memory that the workload held is not known.",
                   name, status == BookStatus::kMissing ? "removed" : "replaced or damaged", path),
       path.starts_with("/run/user/") ? "loginctl enable-linger   keeps that folder after the last logout"
                                      : "export RATION_RUNTIME_DIR=<a folder that nothing cleans>");

@@ -76,7 +76,7 @@ void show_host(const Session& session, const SetOptions& options, const nlohmann
   const Bytes used = bytes_in(row, "host_used_bytes");
   if (used > limit("host_limit_bytes"))
     fmt::print(
-        "{}: {} above its host limit. It keeps its pinned memory; further requests are denied until it is below "
+        "{}: {} above its host limit. It keeps its pinned memory; further requests are denied until it holds less than "
         "that limit.\n",
         options.name, session.size(used - limit("host_limit_bytes")));
 }

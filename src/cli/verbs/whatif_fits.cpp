@@ -157,15 +157,15 @@ Result<int> whatif_fits(const Session& session, const std::vector<std::string>& 
   Bytes largest;  // what is left on the GPU with the most room
   for (const auto& gpu : fitting.gpus) largest = std::max(largest, gpu.spare);
   const std::string left = names_of(session, fitting.left_over);
-  return fail(
-      "E1306",
-      fitting.needed > fitting.available
-          ? fmt::format("no room for {}: {} needed, {} available.", left, session.size(fitting.needed),
-                        session.size(fitting.available))
-          : fmt::format("no GPU has room for {}: the largest rest on one GPU is {}.", left, session.size(largest)),
-      fitting.more_gpus > 0 ? fmt::format("Add GPUs like the largest one: {} would be enough.", fitting.more_gpus)
-                            : "Use larger GPUs or fewer programs: no number of these GPUs is enough.",
-      4);
+  return fail("E1306",
+              fitting.needed > fitting.available
+                  ? fmt::format("no room for {}: {} needed, {} available.", left, session.size(fitting.needed),
+                                session.size(fitting.available))
+                  : fmt::format("no GPU has room for {}: no GPU has more than {} left.", left, session.size(largest)),
+              fitting.more_gpus > 0
+                  ? fmt::format("Add GPUs like the largest one: {} would be enough.", fitting.more_gpus)
+                  : "Use larger GPUs or fewer programs: no number of these GPUs is enough.",
+              4);
 }
 
 }  // namespace ration::cli

@@ -133,10 +133,10 @@ SideBySide side_by_side(const Session& session, const trace::Recording& first, c
   const bool booked = first.header().booked && (second == nullptr || second->header().booked);
   const bool simplified = run.is_simplified || other.is_simplified;
   const trace::Judgement judgement =
-      booked
-          ? trace::Judgement{trace::Grade::kExact,
-                             simplified ? "times are rounded so that the sum of both runs is at no time too low" : ""}
-          : trace::Judgement{trace::Grade::kUnknown, "a history without charges: the runs might need more"};
+      booked ? trace::Judgement{trace::Grade::kExact,
+                                simplified ? "times are rounded, so that the sum of both runs is never too low" : ""}
+             : trace::Judgement{trace::Grade::kUnknown,
+                                "this history does not contain what was charged: the runs might need more"};
   answer.document = {{"grade", trace::name_of(judgement.grade)}, {"reason", judgement.reason}};
   if (second != nullptr) ask_together(session, run, other, size, answer);
   if (size) ask_copies(session, run, *size, answer);

@@ -194,8 +194,7 @@ Result<std::string> newest_denial(const Session& session, const std::string& wor
   return fail(
       "E1413",
       workload.empty() ? "nothing was denied." : fmt::format("no denial of a workload '{}' is recorded.", workload),
-      "ration ps   shows who holds how much; TensorFlow and JAX deny memory by themselves, above the total that they "
-      "saw "
+      "ration ps   shows who holds how much. TensorFlow and JAX themselves deny requests above the total that they saw "
       "at their start",
       3);
 }

@@ -71,7 +71,7 @@ bool is_public(std::string_view method, std::string_view pattern) {
 http::Response totals_only() {
   return http::problem(
       {"E1502", "without a token this daemon shows totals only.",
-       "ration dashboard   opens it as an operator; other clients send the header Authorization: Bearer TOKEN. "
+       "ration dashboard   prints a link for operators; other clients send the header Authorization: Bearer TOKEN. "
        "anonymous = \"all\" under [http] in ration.toml shows everything to everybody",
        5});
 }

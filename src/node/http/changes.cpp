@@ -22,7 +22,8 @@ Result<std::map<std::string, Bytes>> guarantees_of(const json& body) {
   const auto found = body.find("guarantees");
   if (found == body.end() || found->is_null()) return wanted;
   const char* fix = R"("guarantees": {"GPU-…": 4294967296})";
-  if (!found->is_object()) return fail("E1521", "'guarantees' is not an object of bytes by device.", fix, 2);
+  if (!found->is_object())
+    return fail("E1521", "'guarantees' is not an object that gives a number of bytes for each device.", fix, 2);
   for (const auto& [uuid, bytes] : found->items()) {
     if (!bytes.is_number_unsigned())
       return fail("E1521", fmt::format("'guarantees': the entry for {} is not a number of bytes.", uuid), fix, 2);

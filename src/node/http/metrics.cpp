@@ -128,7 +128,7 @@ void tenant_shares(Exposition& out, const TenantShares& shares) {
 void tenants(Exposition& out, const Snapshot& snapshot) {
   const auto sums = tenant_sums(snapshot);
   out.family("ration_tenant_memory_bytes", "gauge",
-             "Memory charged to the tenant; kind live includes what its frameworks cache.");
+             "Memory charged to the tenant; kind live includes the caches of its frameworks.");
   for (const auto& [key, sum] : sums) {
     out.sample(where(key) + ",kind=\"live\"", sum.live.count());
     out.sample(where(key) + ",kind=\"pooled\"", sum.pooled.count());
@@ -218,8 +218,8 @@ void ticks(Exposition& out, const Counters& counted) {
 
 void waits(Exposition& out, const WaitHistogram& queue, const WaitHistogram& denied) {
   out.family("ration_wait_seconds", "histogram",
-             "Length of waits. kind queue: from the request for a lease to its grant; kind denied: until a request for "
-             "memory that waited was denied.");
+             "Length of waits. kind queue: a request for a lease waited until the lease was granted; kind denied: a "
+             "request for memory waited until it was denied.");
   for (const auto& [kind, waited] : {std::pair{"kind=\"queue\"", &queue}, {"kind=\"denied\"", &denied}}) {
     for (std::size_t i = 0; i < std::size(WaitHistogram::kBounds); ++i)
       out.sample(fmt::format("{},le=\"{}\"", kind, WaitHistogram::kBounds[i]), waited->within[i], "_bucket");

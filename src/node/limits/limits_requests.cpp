@@ -161,8 +161,8 @@ Result<std::vector<LimitChanged>> change_limits(const LimitSubjects& node, const
     return fail("E1801", fmt::format("{} is still starting.", request.workload), "Retry in a second.", 3);
   if (request.expected_changes && *request.expected_changes != owned->changes) {
     return fail("E1503",
-                fmt::format("{} was changed by {} meanwhile (limit now {}).", workload.book.name, owned->changed_by,
-                            format_size(owned->accounts.front().configured)),
+                fmt::format("{} was changed by {} meanwhile (its limit is {} now).", workload.book.name,
+                            owned->changed_by, format_size(owned->accounts.front().configured)),
                 "ration ps   shows the limit; then repeat the change.", 4);
   }
   RATION_TRY(may_change(workload, caller, false));
@@ -254,8 +254,8 @@ Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const Limit
                 "Leave --gpu out, or change the limits of its workloads.", 2);
   if (request.expected_changes && *request.expected_changes != tenant->changes)
     return fail("E1503",
-                fmt::format("tenant {} was changed by {} meanwhile (limit now {}).", tenant->name, tenant->limit_from,
-                            tenant->limit.is_set() ? tenant->limit.text : "none"),
+                fmt::format("tenant {} was changed by {} meanwhile (its limit is {} now).", tenant->name,
+                            tenant->limit_from, tenant->limit.is_set() ? tenant->limit.text : "none"),
                 "ration ps   shows the limit; then repeat the change.", 4);
   return tenant;
 }

@@ -60,7 +60,7 @@ Result<void> fits_tenant(const ClaimSubjects& node, const DeviceView& view, cons
   if (share.limit <= most && promised + share.guarantee <= most) return {};
   return fail(
       "E1104",
-      fmt::format("a claim of {} exceeds the limit of tenant {}: {} of GPU {}, of which {} is kept "
+      fmt::format("a claim of {} exceeds the limit of tenant {}: the limit is {} of GPU {}, and {} of it is kept "
                   "for the tenant's other claims.",
                   format_size(share.limit), tenant, format_size(most), view.device.index, format_size(promised)),
       "Ask for less, or: " + command({"set", tenant, "--limit", "SIZE"}), 2);

@@ -85,7 +85,8 @@ Result<ContainerClaim> claim_from(const Request& request, const config::Configur
   }
   RATION_TRY(const auto growth, flag_field(body, "growth"));
   if (growth)
-    return fail("E1521", "a claim cannot make frameworks start small: their variables belong to the pod.",
+    return fail("E1521",
+                "a claim cannot make frameworks start with little memory: only the pod can set their variables.",
                 "TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false in the pod's env", 2);
   RATION_TRY(claim.devices, devices_of(body));
   RATION_TRY(const auto labels, labels_of(body));

@@ -124,7 +124,7 @@ ray job submit; echo done; read line < {go}"""
         self.assertEqual(row["launchers"], ["ssh", "tmux", "at"])
         self.assertNotIn("unlisted_function_count", row)
         shown = subprocess.run([BIN / "ration", "ps", NODE], env=self.environment, capture_output=True, text=True).stdout
-        self.assertIn("started ssh, tmux, at: what launchers start runs outside of this workload, without its limit", shown)
+        self.assertIn("started ssh, tmux, at: programs that launchers start run outside of this workload, without its limit", shown)
         go.write_text("on\n")
         self.assertEqual(process.stdout.readline(), "done\n")
         self.assertEqual(self.rows()["script"]["launchers"], ["ssh", "tmux", "at", "kubectl", "machinectl", "nsenter", "ray"])

@@ -86,7 +86,7 @@ class JumpingClock(ClockCase):
         self.assertEqual(self.ask("DELETE", "/api/v1/claims/c-1")[0], 204)
         (ended,) = [event for event in self.events("ended") if event["workload"] == "train"]
         self.assertLess(abs(seconds_of(ended["time"]) + 9 * HOUR - seconds_of()), 60)
-        self.assertRegex(self.events("gap")[0]["text"], "about (5h 00m|4h 59m): a gap in the accounts")
+        self.assertRegex(self.events("gap")[0]["text"], "about (5h 00m|4h 59m): this gap in the accounts")
 
 
 if __name__ == "__main__":

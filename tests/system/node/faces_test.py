@@ -154,7 +154,7 @@ class Doctor(Faces):
 class DoctorOfAnEmptyNode(Faces):
     def test_a_limit_that_holds_alone_is_seen_exactly(self):
         check = self.checks("--only", "enforce.preload")["enforce.preload"]
-        self.assertEqual((check["result"], check["message"]), ("OK", "a program under a limit of 10.2 GiB sees it as the device's total"))
+        self.assertEqual((check["result"], check["message"]), ("OK", "a program under a limit of 10.2 GiB sees this limit as the device's total"))
 
 
 class Trim(Faces):
@@ -297,7 +297,7 @@ class Explain(Faces):
             self.assertIn("ration set big --limit 2112MiB", of_any_node(shrinking["fix"]))
         text = self.ration("explain", "big", self.node).stdout
         self.assertIn("over its limit of 1.00 GiB by 1.06 GiB", text)
-        self.assertIn("in use: 2.00 GiB allocated and 64.0 MiB in contexts", text)
+        self.assertIn("in use until the program frees it or ends: 2.00 GiB allocated and 64.0 MiB in contexts", text)
         self.assertIn("ration trim big", of_any_node(text))
         self.assertEqual(self.ration("set", "big", self.node, "--limit", "2112MiB").returncode, 0, "as it said")
         self.assertNotIn("shrinking", self.document("explain", "big", self.node)["data"][0])
@@ -364,7 +364,7 @@ class InAContainer(Faces):
     def test_who_may_be_computing_is_not_taken_for_idle(self):
         self.holding("train", "1GiB", "--limit", "2GiB")
         event = self.until(lambda: self.events("idle"), "it takes nothing")[0]
-        self.assertIn("whether the workload computes is not known, so it is not suspended", event["text"])
+        self.assertIn("ration does not know whether the workload computes, so the workload is not suspended", event["text"])
 
     def test_a_process_measures_its_context_where_nobody_did(self):
         waits = subprocess.Popen([BIN / "ration", "run", self.node, "--name", "train", "--limit", "2GiB", "--", "sh", "-c", "read go; exec ration-workload hold 1GiB"],

@@ -173,7 +173,7 @@ class Strangers(Case):
         body = json.dumps({"folder": str(self.theirs), "guarantees": {uuid: 8 * GIB}})
         status, problem = self.as_nobody("POST", "/api/v1/workloads", body)
         self.assertEqual((status, problem["id"]), (403, "E1502"), problem)
-        self.assertIn("reserved for nobody: that tenant is guaranteed nothing there", problem["detail"])
+        self.assertIn("reserved for nobody: that tenant has no guarantee on this GPU", problem["detail"])
         self.assertTrue(problem["fix"])
         status, problem = self.as_nobody("POST", "/api/v1/leases", json.dumps({"bytes": 8 * GIB, "guarantee": 8 * GIB}))
         self.assertEqual((status, problem["id"]), (403, "E1502"), problem)

@@ -298,7 +298,7 @@ idle = { after = "1s", action = "suspend" }
         done = self.ration("doctor", self.node, "--try-suspend", "--only", "suspend")
         self.assertEqual(done.returncode, 0)
         self.assertIn("plain memory moved to the host and back", done.stdout)
-        self.assertIn("memory that two processes hold is not moved: the driver failed to checkpoint pid", done.stdout)
+        self.assertIn("the driver does not move memory that two processes hold: the driver failed to checkpoint pid", done.stdout)
         done = self.ration("doctor", "--sim=T4,driver=560", "--try-suspend", "--only", "suspend")
         self.assertIn("WARN", done.stdout)
         self.assertIn("driver 570 or newer", done.stdout)

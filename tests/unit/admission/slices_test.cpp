@@ -169,7 +169,9 @@ TEST_F(SlicesTest, WithSomebodyInThemStay) {
   start("inside", "0.1");
   const auto told = configure("");
   ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0], "GPU 0 keeps its slices while inside is in 0.1: reload again when that workload has ended");
+  EXPECT_EQ(
+      told[0],
+      "GPU 0 keeps its slices while inside is in 0.1: reload the configuration again when that workload has ended");
   EXPECT_EQ(text(), "0.0=8GiB* 0.1=8GiB* ");
 }
 
