@@ -90,7 +90,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1500", "the daemon failed while it answered a request; this is a bug",
        "read the daemon's log; nothing was changed"},
       {"E1501", "the daemon is not running", "ration serve, or ration service install --now"},
-      {"E1502", "this user may not do that", "ask the user named in the message, or leave --tenant out"},
+      {"E1502", "this user may not do that", "ask root, a member of the group ration or the user named in the message"},
       {"E1503", "another request changed the limit since you read it", "read the limit again, then repeat the request"},
       {"E1504", "another daemon already uses that socket", "stop that daemon, or use another --socket"},
       {"E1505", "a token is needed to listen on an address that others can reach", "the message shows how to make one"},

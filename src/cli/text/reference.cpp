@@ -122,9 +122,10 @@ std::string verb_list() {
   for (const auto& [task, title] : kTasks) {
     text += fmt::format(" to {}\n", title);
     for (const VerbText& verb : verb_texts())
-      if (verb.task == task) text += fmt::format("  {:<12} {}\n", verb.name, verb.summary);
+      if (verb.task == task)
+        text += fmt::format("  {:<12} {}{}\n", verb.name, verb.summary, (verb.node & kDaemon) != 0 ? " (daemon)" : "");
   }
-  return text;
+  return text + "(daemon): needs the daemon, which ration serve or ration service starts\n";
 }
 
 std::string verb_help(const CLI::App& verb, bool everything) {

@@ -19,8 +19,8 @@ struct Example {
 /// The purpose by which `ration help` groups the verbs.
 enum class Task { kRun, kLook, kShare, kPlan, kAccount, kMachine, kHelp };
 
-/// Options by which a verb takes its node; a set of bits.
-enum NodeOption : unsigned { kSim = 1, kSocket = 2 };
+/// Options by which a verb takes its node, and whether it needs the daemon; a set of bits.
+enum NodeOption : unsigned { kSim = 1, kSocket = 2, kDaemon = 4 };
 
 struct VerbText {
   const char* name;
