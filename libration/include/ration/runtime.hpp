@@ -89,7 +89,7 @@ struct TagUsage {
   std::uint64_t blocks = 0;  ///< a count
 };
 
-/// The fields of TensorFlow's GPUOptions, `experimental` included, under their names. docs/tensorflow.md explains each.
+/// The fields of TensorFlow's GPUOptions, `experimental` included, under their names. docs/pool.md explains each.
 struct GpuOptions {
   double per_process_gpu_memory_fraction = 0;  ///< a share of the total; 0: all available memory minus a reserve
   bool allow_growth = false;
