@@ -35,7 +35,7 @@ def _tell_python() -> None:
 
 
 def activate() -> None:
-    """Puts this process under a limit of its own, as `ration run` would. The limit includes the children that the process
+    """Puts this process under a limit of its own, as `ration run` would. The limit also applies to the children that it
     starts from now on.
 
     `import ration` calls this function. In a governed process, the function does nothing.
@@ -72,7 +72,7 @@ def _is_command() -> bool:
 
 def at_import() -> None:
     """Puts this process under a limit, if that is possible. Warns if the driver is loaded already, and if a variable of a
-    framework has an invalid value. Does not warn because there is no GPU. Does nothing in a command."""
+    framework has an invalid value. A missing GPU is no reason for a warning. Does nothing in a command."""
     global _former, _made_by, _problem
     if _is_command():
         _problem = "python -m ration and ration.testing are commands, which have no limit."

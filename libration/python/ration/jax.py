@@ -18,7 +18,7 @@ def _has_started() -> bool:
 def limit(size: Size, preallocate: bool = False) -> limits.Limit:
     """Limits the memory that JAX and ration's own pool take from each GPU.
 
-    JAX reads its share only at its start. If JAX has started, the call warns and limits only ration's pool. A limit of
+    JAX reads its share only when JAX starts. After that, the call warns and limits only ration's pool. A limit of
     `ration run --limit` applies in any case.
 
     Args:

@@ -82,7 +82,7 @@ class share:  # noqa: N801  (users call it as a function, and use it with `with`
 
     - PyTorch: `own_pool=True`. The tensors of the share, including those of `backward()`, come from a pool of its own.
       No other share uses the cache of this pool. `trim()` gives the cache back to the device.
-    - PyTorch: `ration.torch.use()`. Each block is charged to its share, instead of each segment.
+    - PyTorch: `ration.torch.use()`. Each block is charged to the share that allocated it.
     - TensorFlow: a logical device for each share, with its own limit.
 
     Some threads have entered no share, such as the helper threads of a framework. Their memory is charged to the share
