@@ -13,10 +13,9 @@
 
 namespace ration {
 
-/// A measurement of growth: the most bytes that the logical GPUs of a runtime hand out at once, minus the bytes that
-/// were handed out when the measurement began. The measurement resets the peaks of the GPUs. Other watches that are
-/// alive first store the peaks so far. If the program calls reset_memory_stats(), the peak before that call is
-/// lost. Thread-safe.
+/// A measurement of growth on the logical GPUs of a runtime: the bytes in use at the peak, minus the bytes in use when
+/// the measurement began. The measurement resets the peaks of the GPUs. Before that, other watches that are alive store
+/// the peaks so far. If the program calls reset_memory_stats(), the peak before that call is lost. Thread-safe.
 class GrowthWatch {
  public:
   explicit GrowthWatch(Runtime& runtime) : runtime_(runtime), devices_(runtime.list_logical_devices("GPU")) {

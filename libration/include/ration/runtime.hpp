@@ -207,9 +207,9 @@ class Runtime {
   static void limit_share(const std::string& share, const std::string& size, std::optional<int> gpu = {});
   /// Returns the memory of a share; `total` is the workload's limit.
   [[nodiscard]] static WorkloadInfo share_info(const std::string& share, int gpu);
-  /// Limits the memory that all logical devices of a GPU together take from the GPU. While they hold more than a
-  /// lowered limit, they take no more memory, and their free memory goes back to the GPU at once. Once a device has
-  /// such a limit, growth may differ between devices.
+  /// Limits the memory that all logical devices of a GPU together take from the GPU. If they hold more than a lowered
+  /// limit, they take no more memory, and their free memory goes back to the GPU at once. Once a device has such a
+  /// limit, growth may differ between devices.
   void set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes);
   /// Sets the limit as a share of the device, such as 0.5.
   void set_memory_limit_fraction(const PhysicalDevice& device, double share);
@@ -231,8 +231,8 @@ class Runtime {
   void record_stream(void* address, void* stream);
   /// Gives unused memory back to the device. Returns the number of bytes.
   std::uint64_t trim(int gpu);
-  /// Registers a function that ration calls when device memory is short, so that the program can release memory that it
-  /// does not need. Returns a number for remove_pressure_callback(). The callback runs in three cases:
+  /// Registers a function that ration calls when device memory is short. The function can then release memory that the
+  /// program does not need. Returns a number for remove_pressure_callback(). The callback runs in three cases:
   /// - A request is denied. `wanted` is the size of the request in bytes. The callback runs on the thread of the
   ///   request. Then this thread tries the request once more.
   /// - set_memory_limit() sets a limit below the held memory. `wanted` is 0. The callback runs inside that call.

@@ -120,8 +120,8 @@ def collect_regions(told: Callable[[], Dict[str, int]], device: Optional[str] = 
 
     TensorFlow gives regions back when no free chunk is large enough for a request. So this function requests larger and
     larger blocks, and frees each block at once. No block is larger than the room that the tensors leave within the
-    limit. If a request still does not fit, TensorFlow gives the regions back, but repeats the request for 10 s before
-    it raises an error. Therefore a separate thread makes the requests. This function returns in three cases: the use is
+    limit. If a request still does not fit, TensorFlow gives the regions back. But then it repeats the request for 10 s
+    before it raises an error. Therefore a separate thread makes the requests. This function returns in three cases: the use is
     within the limit, the largest block was requested, or a second has passed.
 
     Args:

@@ -68,7 +68,7 @@ def workload(device: int = 0) -> Dict[str, int]:
 
 
 class share:  # noqa: N801  (users call it as a function, and use it with `with`)
-    """A part of this program, such as one of the two models of a GAN, with a limit of its own inside the workload's limit.
+    """A part of this program with a limit of its own inside the workload's limit, such as one model of a GAN.
 
         generator = ration.share('generator', '40%')
         with generator:

@@ -5,10 +5,11 @@
 
     Trainer.options(**ration.ray.limited(gpu_memory_gib=4)).remote()
 
-Ray only places workers by these fractions, and enforces nothing. With this module `ration run` starts each worker, so the
-limit that the actor or task requested applies from the worker's first instruction on. This module puts
-the command into Ray's field `py_executable`, because every node reads this field. A plugin (RAY_RUNTIME_ENV_PLUGINS) could
-have a field of its own, but nodes that were started without the plugin would ignore its field, with a warning.
+Ray only places workers by these fractions, and enforces nothing. With this module, `ration run` starts each worker. So the limit of
+the actor or task applies from the first instruction of its worker on. This module puts
+the command into Ray's field `py_executable`, because every node reads this field. A plugin of
+Ray (RAY_RUNTIME_ENV_PLUGINS) could have a field of its own. But nodes without the plugin would ignore this field, with a
+warning.
 
 This module imports Ray only when it needs Ray. The import of this module takes the program out of its workload.
 Otherwise, the processes that ray.init() starts would be under the program's limit. If this file is run as a program, it
