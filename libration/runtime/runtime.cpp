@@ -426,7 +426,7 @@ void Runtime::initialize(const GpuOptions& options) {
   state_->look();
   state_->make(options, parse_visible_list(options.visible_device_list, state_->gpus.size()));
   if (const auto names = options.without_effect(); !names.empty()) {
-    fmt::print(stderr, "ration: these GPUOptions do nothing on ration's pool (docs/tensorflow.md): {}.\n",
+    fmt::print(stderr, "ration: these GPUOptions do nothing on ration's pool (docs/pool.md): {}.\n",
                fmt::join(names, ", "));
   }
 }

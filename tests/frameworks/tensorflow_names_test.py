@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every public name of `tf.config` and every field of `GPUOptions` of the installed TensorFlow, against docs/tensorflow.md and ration's own.
+"""Every public name of `tf.config` and every field of `GPUOptions` of the installed TensorFlow, against docs/tensorflow.md, docs/pool.md and ration's own.
 Run by the Python that has it."""
 import json
 import re
@@ -55,9 +55,9 @@ WALK = f"""
 """
 
 
-def rows(title):
-    """The first two cells of each row of a table in docs/tensorflow.md, by the first, without its quotes."""
-    section = (SOURCE / "docs/tensorflow.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+def rows(page, title):
+    """The first two cells of each row of a table in a page of docs, by the first, without its quotes."""
+    section = (SOURCE / "docs" / page).read_text().split(f"## {title}\n")[1].split("\n## ")[0]
     return dict(re.findall(r"^\| `([^`]+)` \| (\w[^|]*) \|", section, re.MULTILINE))
 
 
@@ -70,15 +70,15 @@ class Names(FrameworkCase):
         case.doCleanups()
 
     def test_every_name_is_in_the_table(self):
-        self.assertEqual({name.removeprefix("tf."): way for name, way in rows("Names of `tf.config`").items()}, self.names)
+        self.assertEqual({name.removeprefix("tf."): way for name, way in rows("tensorflow.md", "Names of `tf.config`").items()}, self.names)
         self.assertGreater(len(self.names), 40)
 
     def test_governed_functions_take_what_tensorflows_take(self):
         self.assertEqual(self.differ, [])
 
     def test_every_field_is_in_the_table(self):
-        self.assertEqual(sorted(rows("Fields of `GPUOptions`")), sorted(self.fields))
-        self.assertEqual(set(rows("Fields of `GPUOptions`").values()), {"governed", "does nothing"})
+        self.assertEqual(sorted(rows("pool.md", "Fields of `GPUOptions`")), sorted(self.fields))
+        self.assertEqual(set(rows("pool.md", "Fields of `GPUOptions`").values()), {"governed", "does nothing"})
 
     def test_ration_has_every_field_and_knows_which_do_nothing(self):
         """By the names in the header, and in the function that tells those that are set."""
@@ -86,7 +86,7 @@ class Names(FrameworkCase):
         declared = set(re.findall(r"^\s+[\w:<>]+ (\w+)(?: = \w+)?;", header[header.index("struct GpuOptions"):header.index("class Runtime")], re.MULTILINE))
         plan = (SOURCE / "libration/runtime/plan.cpp").read_text()
         told = set(re.findall(r'\{"(\w+)",', plan[plan.index("GpuOptions::without_effect"):plan.index("namespace ration::runtime")]))
-        for field, way in rows("Fields of `GPUOptions`").items():
+        for field, way in rows("pool.md", "Fields of `GPUOptions`").items():
             names = field.removeprefix("experimental.").split(".")
             self.assertLessEqual(set(names), declared, field)
             self.assertEqual(names[0] in told, way == "does nothing", field)

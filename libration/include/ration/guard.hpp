@@ -1,5 +1,5 @@
-// Guards for blocks of code. Each guard compares the most memory that its block takes from the pools with a bound.
-// Guards nest.
+// Guards for blocks of code. Each guard checks whether its block took more memory from the pools than allowed. Guards
+// can be nested.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,9 @@
 
 namespace ration {
 
-/// A measurement of growth: the most bytes that the logical GPUs of a runtime hand out at once, minus the bytes that
-/// were handed out when the measurement began. The measurement resets the peaks of the GPUs; other watches that are
-/// alive keep the peaks that they have seen. If the program calls reset_memory_stats(), the peak before that call is
-/// lost. Thread-safe.
+/// A measurement of growth on the logical GPUs of a runtime: the bytes in use at the peak, minus the bytes in use when
+/// the measurement began. The measurement resets the peaks of the GPUs. Before that, other watches that are alive store
+/// the peaks so far. If the program calls reset_memory_stats(), the peak before that call is lost. Thread-safe.
 class GrowthWatch {
  public:
   explicit GrowthWatch(Runtime& runtime) : runtime_(runtime), devices_(runtime.list_logical_devices("GPU")) {
@@ -75,7 +74,8 @@ std::uint64_t growth_of(Runtime& runtime, Block&& block) {
   return watch.growth();
 }
 
-/// Runs `block()`; throws MemoryLimitExceeded if it took more than `max_bytes`. Exceptions of the block pass through.
+/// Runs `block()`; throws MemoryLimitExceeded if the block took more than `max_bytes`. Passes on exceptions of the
+/// block.
 template <typename Block>
 void guard_memory(Runtime& runtime, std::uint64_t max_bytes, const std::string& name, Block&& block) {
   const std::uint64_t growth = growth_of(runtime, block);

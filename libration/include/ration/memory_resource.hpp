@@ -1,5 +1,5 @@
-// A memory resource that is passed by value: stream-ordered allocation with the interface that RMM and libcu++ expect,
-// adaptors that compose, and a buffer that frees its memory.
+// A memory resource for stream-ordered allocation, with the interface that RMM and libcu++ expect. The resource is
+// passed by value. This header also has adaptors that can be combined, and a buffer that frees its memory.
 //
 //   ration::DeviceMemoryResource memory(runtime, 0);
 //   ration::StatisticsAdaptor counted(ration::LimitingAdaptor(memory, 1 << 30));
@@ -32,8 +32,8 @@ namespace ration {
 /// A CUstream as an untyped pointer.
 using StreamHandle = void*;
 
-/// The requirements of the adaptors and of Buffer on a resource. `allocate` throws MemoryLimitExceeded; neither
-/// `allocate` nor `deallocate` waits for the stream.
+/// What the adaptors and Buffer require of a resource. `allocate` throws MemoryLimitExceeded. `allocate` and
+/// `deallocate` do not wait for the stream.
 template <typename Resource>
 concept StreamOrderedResource = std::copy_constructible<Resource> &&
     requires(Resource resource, StreamHandle stream, void* address) {
@@ -152,8 +152,8 @@ class StatisticsAdaptor {
   std::shared_ptr<Counts> counts_;
 };
 
-/// An adaptor that calls `log` for each request. If `log` throws, the memory is freed again. `log` must be thread-safe
-/// if several threads use the resource.
+/// An adaptor that calls `log` for each request. If `log` throws, the adaptor frees the memory again. If several
+/// threads use the resource, `log` must be thread-safe.
 template <StreamOrderedResource Upstream>
 class LoggingAdaptor {
  public:

@@ -1,11 +1,11 @@
 /* The C interface of ration: device configuration, a pool that grows and shrinks, and limits that may change at any
  * time.
  *
- * Every function is thread-safe. A function that can fail returns a ration_status; ration_last_error() then returns
- * the text for the calling thread: what was wrong, the amounts, and what to do. The caller sets the first member of
- * each struct to the struct's size, so that later versions can add members at the end. Status codes keep their
- * numbers for ever. Names of devices are TensorFlow's: "/physical_device:GPU:0" of type "GPU", "/device:GPU:0".
- * Sizes are bytes unless stated otherwise.
+ * Every function is thread-safe. A function that can fail returns a ration_status. After a failure,
+ * ration_last_error() returns a text for the calling thread: what was wrong, the amounts, and what to do. The caller
+ * sets the first member of each struct to the struct's size, so that later versions can add members at the end. Status
+ * codes keep their numbers for ever. Names of devices are TensorFlow's: "/physical_device:GPU:0" of type "GPU",
+ * "/device:GPU:0". Sizes are bytes unless stated otherwise.
  */
 #ifndef RATION_RATION_H
 #define RATION_RATION_H
@@ -28,7 +28,7 @@ typedef enum ration_status {
   RATION_INTERNAL = 7
 } ration_status;
 
-/* Returns the text of the calling thread's last failure, "" before the first. The text is valid until the next
+/* Returns the text of the calling thread's last failure, or "" if there was none. The text is valid until the next
  * failure. */
 const char* ration_last_error(void);
 /* The numbers of the calling thread's last RATION_OUT_OF_MEMORY. */
@@ -42,9 +42,9 @@ ration_status ration_last_refusal(ration_refusal* out);
 /* Returns the version: "1.0.0". */
 const char* ration_version(void);
 
-/* Returns one line for each environment variable of TensorFlow, XLA or the pool whose value is invalid or contradicts
- * another variable; "" if there is no such variable. The text belongs to the calling thread and is valid until that
- * thread calls this function again. */
+/* Checks the environment variables of TensorFlow, XLA and the pool. Returns one line for each variable whose value is
+ * invalid or contradicts another variable, or "" if there is no such variable. The text belongs to the calling thread
+ * and is valid until that thread calls this function again. */
 const char* ration_environment_problems(void);
 
 typedef struct ration_runtime ration_runtime;
@@ -120,15 +120,15 @@ typedef struct ration_memory_info {
 ration_status ration_get_memory_info(ration_runtime* runtime, const char* device, ration_memory_info* out);
 ration_status ration_reset_memory_stats(ration_runtime* runtime, const char* device);
 
-/* Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
- * Call this function before anything loads the GPU's driver. It calls no driver function, starts no thread, and does
- * nothing in a governed process. Returns RATION_RUNTIME_ERROR if the driver is loaded already, RATION_UNKNOWN if there
- * can be no limit, for example without a GPU. */
+/* Puts this process under limits of its own, as `ration run` would. The limits also apply to the children that it
+ * starts from now on. Call this function before anything loads the GPU's driver. It calls no driver function, starts no
+ * thread, and does nothing in a governed process. Returns RATION_RUNTIME_ERROR if the driver is loaded already. Returns
+ * RATION_UNKNOWN if there can be no limit, for example without a GPU. */
 ration_status ration_activate(void);
-/* For a process in which the driver is already loaded: sets the environment variables that govern the process after it
- * replaces itself (execve). */
+/* Sets the environment variables that put this process under limits after its next execve(). Use this function if the
+ * driver is already loaded. */
 ration_status ration_prepare_restart(void);
-/* The memory of this process's workload on one GPU, over all its processes. */
+/* The memory of this process's workload on one GPU, summed over all processes of the workload. */
 typedef struct ration_workload_info {
   uint32_t size;
   uint32_t reserved;
@@ -136,19 +136,19 @@ typedef struct ration_workload_info {
 } ration_workload_info;
 /* Returns RATION_VALUE_ERROR if this process is not governed or has no such GPU. */
 ration_status ration_get_workload_info(int gpu, ration_workload_info* out);
-/* Limits one GPU, numbered as the driver numbers GPUs under CUDA_VISIBLE_DEVICES, or each GPU if `gpu` is -1. In a
- * governed process the limit applies to everything in all processes of the workload: frameworks, libraries and ration's
- * pool. In an ungoverned process it applies only to the pool. `size` is "6GiB", "512MiB" or "50%"; "max" removes the
- * limit. */
+/* Limits the GPU with the number `gpu`, or each GPU if `gpu` is -1. The number is the driver's number under
+ * CUDA_VISIBLE_DEVICES. In a governed process, the limit applies to everything in all processes of the workload:
+ * frameworks, libraries and ration's pool. In an ungoverned process, the limit applies only to the pool. `size` is
+ * "6GiB", "512MiB" or "50%"; "max" removes the limit. */
 ration_status ration_limit(ration_runtime* runtime, int gpu, const char* size);
 /* Limits the pinned host memory of this process's workload (cuMemHostAlloc, cuMemHostRegister, pools and physical
  * memory of the host). This memory belongs to no GPU. A percentage is a part of the host limit that was set from
- * outside or, if no host limit was set, of the machine's memory. "max" removes the limit. Returns RATION_VALUE_ERROR if
- * this process is not governed. */
+ * outside. If no host limit was set, a percentage is a part of the machine's memory. "max" removes the limit. Returns
+ * RATION_VALUE_ERROR if this process is not governed. */
 ration_status ration_limit_host(const char* size);
 /* Sets `bytes` to the limit that the workload set for itself, or to 0 if it set none. */
 ration_status ration_get_host_limit(uint64_t* bytes);
-/* Returns the pinned host memory of this process's workload, over all its processes. */
+/* Returns the pinned host memory of this process's workload, summed over all processes of the workload. */
 ration_status ration_get_host_info(ration_workload_info* out);
 /* Sets `bytes` to the limit, or to 0 if none was set. */
 ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes);
@@ -157,9 +157,9 @@ ration_status ration_get_limit(ration_runtime* runtime, int gpu, uint64_t* bytes
  * it keeps its memory and gets no more. Returns RATION_VALUE_ERROR if this process is not governed or the name is not 1
  * to 63 bytes long. */
 ration_status ration_limit_share(const char* share, int gpu, const char* size);
-/* The share that a thread had before ration_enter_share(). Pass it to ration_leave_share() on the same thread. After
- * ration_enter_share(), the named share is charged for memory that the calling thread takes, and for memory of threads
- * that have entered no share. */
+/* The share that a thread had before ration_enter_share(). Pass it to ration_leave_share() on the same thread. Between
+ * these two calls, memory that the thread takes is charged to the named share. Memory of threads that have entered no
+ * share is charged to this share, too. */
 typedef struct ration_former_share {
   uint32_t own, common;
 } ration_former_share;
@@ -169,8 +169,8 @@ ration_status ration_leave_share(const ration_former_share* former);
 ration_status ration_mark(const char* text);
 /* Returns the memory of a share; `total` is the workload's limit. */
 ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out);
-/* Limits a device; can be called at any time. While the device's logical devices together hold more than a lowered
- * limit, they take no more memory, and their free memory goes back to the device at once. */
+/* Limits a device; can be called at any time. If its logical devices together hold more than a lowered limit, they
+ * take no more memory, and their free memory goes back to the device at once. */
 ration_status ration_set_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t bytes);
 ration_status ration_set_memory_limit_fraction(ration_runtime* runtime, const ration_device* device, double share);
 /* Takes the limit as text: "6GiB", "512MiB", "50%". */
@@ -185,37 +185,39 @@ ration_status ration_get_memory_limit(ration_runtime* runtime, const ration_devi
 ration_status ration_allocate(ration_runtime* runtime, int gpu, size_t bytes, size_t alignment, void* stream,
                               void** out);
 ration_status ration_deallocate(ration_runtime* runtime, int gpu, void* address, void* stream);
-/* Records that `stream` also uses the block. When ration_deallocate() frees the block, the stream in that call first
- * waits for the work that `stream` has at that time. */
+/* Records that `stream` also uses the block. When ration_deallocate() frees the block on another stream, this other
+ * stream first waits for the work that `stream` has at that time. */
 ration_status ration_record_stream(ration_runtime* runtime, void* address, void* stream);
-/* Gives unused memory back to the device. If `bytes` is not NULL, sets it to the amount. */
+/* Gives unused memory back to the device. If `bytes` is not NULL, sets `*bytes` to the amount. */
 ration_status ration_trim(ration_runtime* runtime, int gpu, uint64_t* bytes);
 
-/* A function that ration calls when device memory is short. If a request was denied, `wanted` is its size in bytes;
- * the callback runs on the thread of the request, which then tries once more. Otherwise `wanted` is 0. If a memory
- * limit is set below what is held, the callback runs inside the call that sets the limit. If a request of another
- * process of the workload was denied or waits, if the workload holds more than its limit, or if an operator runs
- * `ration trim`, the callback runs on a thread of ration's. The callback may call every function here except
- * ration_runtime_destroy(), and must return. */
+/* A function that ration calls when device memory is short:
+ * - A request is denied. `wanted` is the size of the request in bytes. The callback runs on the thread of the request;
+ *   then this thread tries the request once more.
+ * - A memory limit is set below the memory that is held. `wanted` is 0. The callback runs inside the call that sets the
+ *   limit.
+ * - A request of another process of the workload was denied or waits, the workload holds more than its limit, or an
+ *   operator runs `ration trim`. `wanted` is 0. The callback runs on a thread of ration's.
+ * The callback may call every function here except ration_runtime_destroy(), and must return. */
 typedef void (*ration_pressure_callback)(uint64_t wanted, void* user);
 ration_status ration_on_pressure(ration_runtime* runtime, ration_pressure_callback callback, void* user,
                                  uint64_t* number);
-/* Removes a callback. Returns once no thread runs the callback any more; inside a callback, returns at once. */
+/* Removes a callback, and waits until no thread runs the callback. Inside a callback, this function does not wait. */
 ration_status ration_remove_pressure_callback(ration_runtime* runtime, uint64_t number);
 
-/* Attributes memory that the calling thread takes from now on to `tag`; NULL or "" means no tag. The JSON map and the
- * text of a denial show tags. */
+/* Gives the tag `tag` to the memory that the calling thread takes from now on; NULL or "" means no tag. The JSON map
+ * and the text of a denial show tags. */
 ration_status ration_set_tag(const char* tag);
 
 typedef enum ration_map_format { RATION_MAP_JSON = 0, RATION_MAP_SVG = 1 } ration_map_format;
-/* Writes the map as text. `needed` is the size of the text with its closing zero. Writes nothing and returns
- * RATION_BUFFER_TOO_SMALL if `capacity` is smaller. */
+/* Writes the map as text. Sets `needed` to the size of the text with its closing zero. If `capacity` is smaller than
+ * this size, writes nothing and returns RATION_BUFFER_TOO_SMALL. */
 ration_status ration_memory_map(ration_runtime* runtime, int gpu, ration_map_format format, char* buffer,
                                 size_t capacity, size_t* needed);
 
 /* Allocates from ration_runtime_default(), for torch.cuda.memory.CUDAPluggableAllocator. The pool of this
- * runtime starts small and grows, unless the runtime was initialised before. If a request is denied and PyTorch is
- * loaded in the process, throws PyTorch's own RuntimeError with ration's text; without PyTorch, returns NULL. */
+ * runtime starts small and grows, unless the runtime was initialised before. If PyTorch is loaded in the process, a
+ * denial throws PyTorch's own RuntimeError with ration's text. Otherwise, a denial returns NULL. */
 void* ration_torch_alloc(ptrdiff_t size, int device, void* stream);
 void ration_torch_free(void* address, ptrdiff_t size, int device, void* stream);
 void ration_torch_record_stream(void* address, void* stream);

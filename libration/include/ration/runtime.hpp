@@ -1,7 +1,7 @@
-// Device configuration with TensorFlow's interface, on ration's own pool: physical, visible and logical devices, memory
-// growth, limits; and, beyond TensorFlow, limits that may change at any time, as a size or a share.
+// Device configuration for ration's own pool, with TensorFlow's interface: physical, visible and logical devices,
+// memory growth, and limits. Unlike in TensorFlow, limits may change at any time, and may be a size or a share.
 //
-// Names, order of checks, error classes and texts are TensorFlow's (its sources of 2026-03); additions of ration are
+// Names, order of checks, error classes and texts are those of TensorFlow's sources of 2026-03. Additions of ration are
 // marked. Every function is thread-safe. Sizes are bytes unless stated otherwise.
 #pragma once
 
@@ -61,7 +61,8 @@ struct LogicalDeviceConfiguration {
   bool operator==(const LogicalDeviceConfiguration&) const = default;
 };
 
-/// The memory taken by one logical device. `current` and `peak` are TensorFlow's; the other fields are ration's.
+/// The memory of one logical device. TensorFlow has `current` and `peak`, too; the other fields are additions of
+/// ration.
 struct MemoryInfo {
   std::uint64_t current = 0, peak = 0;    ///< handed out
   std::uint64_t held = 0, peak_held = 0;  ///< taken from the device
@@ -76,8 +77,8 @@ struct DeviceDetails {
   std::uint64_t memory_total = 0, memory_used = 0;  ///< additions of ration; `memory_used` counts all processes
 };
 
-/// The memory of this process's workload on one GPU, over all its processes. `total` is the largest limit that the
-/// workload may set for itself.
+/// The memory of this process's workload on one GPU, summed over all processes of the workload. `total` is the largest
+/// limit that the workload may set for itself.
 struct WorkloadInfo {
   std::uint64_t used = 0, peak = 0, limit = 0, total = 0;
 };
@@ -89,7 +90,7 @@ struct TagUsage {
   std::uint64_t blocks = 0;  ///< a count
 };
 
-/// The fields of TensorFlow's GPUOptions, `experimental` included, under their names. docs/tensorflow.md explains each.
+/// The fields of TensorFlow's GPUOptions, `experimental` included, under their names. docs/pool.md explains each.
 struct GpuOptions {
   double per_process_gpu_memory_fraction = 0;  ///< a share of the total; 0: all available memory minus a reserve
   bool allow_growth = false;
@@ -134,8 +135,8 @@ struct GpuOptions {
   [[nodiscard]] std::vector<std::string> without_effect() const;
 };
 
-/// A configuration of this process's devices. TensorFlow has one per process; most users of this class need only one,
-/// too.
+/// A configuration of this process's devices. TensorFlow has one configuration per process. Most programs need only one
+/// Runtime, too.
 class Runtime {
  public:
   Runtime();
@@ -159,7 +160,8 @@ class Runtime {
       const PhysicalDevice& device);
   [[nodiscard]] DeviceDetails get_device_details(const PhysicalDevice& device);
 
-  /// Fixes the configuration and makes the logical devices. The functions below call it if need be.
+  /// Makes the logical devices; after that, the configuration cannot change. The functions below first call this
+  /// function.
   void initialize();
   /// Makes the devices as a TensorFlow session with these options would. The options replace the configuration that the
   /// functions above made.
@@ -171,42 +173,43 @@ class Runtime {
   [[nodiscard]] MemoryInfo get_memory_info(const std::string& device);
   void reset_memory_stats(const std::string& device);
 
-  // Additions to TensorFlow: limits that may change at any time, even with growth, and may differ between devices. In a
-  // governed process (`ration run` or activate()) a limit applies to everything in all processes of the workload:
-  // frameworks, libraries, this pool. In an ungoverned process it applies only to this pool.
-  /// Puts this process, and the children that it starts from now on, under limits of its own, as `ration run` would.
-  /// The limits are those of ration's configuration until limit() or set_memory_limit() lowers them. Calls no driver
-  /// function and starts no thread. Does nothing in a governed process. Throws RuntimeError if a library of the driver
-  /// is loaded already, UnknownError if there can be no limit, for example without a GPU.
+  // The following limits are additions to TensorFlow. They may change at any time, even with growth, and may differ
+  // between devices. In a governed process (`ration run` or activate()), a limit applies to everything in all processes
+  // of the workload: frameworks, libraries, this pool. In an ungoverned process, a limit applies only to this pool.
+  /// Puts this process under limits of its own, as `ration run` would. The limits also apply to the children that it
+  /// starts from now on. The limits are those of ration's configuration until limit() or set_memory_limit() lowers
+  /// them.
+  /// Calls no driver function and starts no thread. Does nothing in a governed process. Throws RuntimeError if a
+  /// library of the driver is loaded already. Throws UnknownError if there can be no limit, for example without a GPU.
   static void activate();
-  /// For a process in which the driver is already loaded: sets the variables that govern the process after it replaces
-  /// itself (exec). Throws UnknownError as activate() does.
+  /// Sets the variables that put this process under limits after its next exec. Use this function if the driver is
+  /// already loaded. Throws UnknownError as activate() does.
   static void prepare_restart();
-  /// Limits one GPU, or each GPU without `gpu`, to `6GiB`, `512MiB` or `50%`; `max` removes the limit. `gpu` is a
-  /// number as the driver counts GPUs under CUDA_VISIBLE_DEVICES. In a governed process, does not start the driver.
+  /// Limits one GPU or, without `gpu`, each GPU. `size` is `6GiB`, `512MiB` or `50%`; `max` removes the limit. `gpu` is
+  /// the driver's number of the GPU under CUDA_VISIBLE_DEVICES. In a governed process, does not start the driver.
   void limit(const std::string& size, std::optional<int> gpu = {});
   /// Returns the limit, or 0 if none was set.
   [[nodiscard]] std::uint64_t limit_of(int gpu);
   /// Throws ValueError if this process is not governed or has no such GPU.
   [[nodiscard]] static WorkloadInfo workload_info(int gpu);
   /// Limits the pinned host memory of this process's workload to `8GiB` or `50%`; `max` removes the limit. This memory
-  /// belongs to no GPU. Throws ValueError if this process is not governed, or if an older ration made the book of its
-  /// workload, since such a book counts no pinned memory.
+  /// belongs to no GPU. Throws ValueError if this process is not governed. Also throws ValueError if an older ration
+  /// made the book of the workload, because that book counts no pinned memory.
   static void limit_host(const std::string& size);
   /// Returns the limit that the workload set for itself, or 0 if it set none. Throws as limit_host() does.
   [[nodiscard]] static std::uint64_t host_limit();
   /// Returns the pinned host memory of this process's workload. Throws as limit_host() does.
   [[nodiscard]] static WorkloadInfo host_info();
   /// Gives a part of this process a limit of its own inside the workload's limit; `40%` means 40 % of the workload's
-  /// present limit. While the share holds more than a lowered limit, it keeps its memory and gets no more. A
-  /// framework's memory counts by the segments that the framework takes from the driver; memory of this pool counts by
-  /// block. Throws ValueError if this process is not governed.
+  /// present limit. While the share holds more than a lowered limit, it keeps its memory and gets no more. For a
+  /// framework, the share counts the segments that the framework takes from the driver. For this pool, the share counts
+  /// blocks. Throws ValueError if this process is not governed.
   static void limit_share(const std::string& share, const std::string& size, std::optional<int> gpu = {});
   /// Returns the memory of a share; `total` is the workload's limit.
   [[nodiscard]] static WorkloadInfo share_info(const std::string& share, int gpu);
-  /// Limits the memory that all logical devices of a GPU together take from the GPU. While they hold more than a
-  /// lowered limit, they take no more memory, and their free memory goes back to the GPU at once. Once a device has
-  /// such a limit, growth may differ between devices.
+  /// Limits the memory that all logical devices of a GPU together take from the GPU. If they hold more than a lowered
+  /// limit, they take no more memory, and their free memory goes back to the GPU at once. Once a device has such a
+  /// limit, growth may differ between devices.
   void set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes);
   /// Sets the limit as a share of the device, such as 0.5.
   void set_memory_limit_fraction(const PhysicalDevice& device, double share);
@@ -223,25 +226,25 @@ class Runtime {
   [[nodiscard]] void* allocate(int gpu, std::size_t bytes, void* stream = nullptr, std::size_t alignment = 256);
   /// Throws ValueError if this runtime did not hand out the address, or if the block there was freed already.
   void deallocate(int gpu, void* address, void* stream = nullptr);
-  /// Records that `stream` also uses the block, like PyTorch's record_stream(). When deallocate() frees the block, the
-  /// stream in that call first waits for the work that `stream` has at that time.
+  /// Records that `stream` also uses the block, like PyTorch's record_stream(). When deallocate() frees the block on
+  /// another stream, this other stream first waits for the work that `stream` has at that time.
   void record_stream(void* address, void* stream);
   /// Gives unused memory back to the device. Returns the number of bytes.
   std::uint64_t trim(int gpu);
-  /// Registers a function that ration calls when device memory is short, so that the program can release memory that it
-  /// does not need. Returns a number for remove_pressure_callback(). The callback runs in three cases:
-  /// - A request is denied. `wanted` is its size in bytes. The callback runs on the thread of the request, which then
-  /// tries
-  ///   once more.
-  /// - set_memory_limit() sets a limit below what is held. `wanted` is 0. The callback runs inside that call.
+  /// Registers a function that ration calls when device memory is short. The function can then release memory that the
+  /// program does not need. Returns a number for remove_pressure_callback(). The callback runs in three cases:
+  /// - A request is denied. `wanted` is the size of the request in bytes. The callback runs on the thread of the
+  ///   request. Then this thread tries the request once more.
+  /// - set_memory_limit() sets a limit below the held memory. `wanted` is 0. The callback runs inside that call.
   /// - A request of another process of the workload was denied or waits, the workload holds more than its limit, or an
   ///   operator runs `ration trim`. `wanted` is 0. The callback runs on a thread of ration's, which checks ten times a
   ///   second.
   /// A callback may allocate and free; a request that is denied inside a callback calls no callbacks. If a callback
-  /// throws, the denied request or set_memory_limit() throws that exception; ration's own thread drops it.
+  /// throws an exception, the denied request or set_memory_limit() throws it, too. ration's own thread ignores
+  /// exceptions.
   std::uint64_t on_pressure(std::function<void(std::uint64_t wanted)> callback);
-  /// Removes a callback. Returns once no thread runs the callback any more; inside a callback, returns at once. Ignores
-  /// an unknown number.
+  /// Removes a callback, and waits until no thread runs the callback. Inside a callback, does not wait. Ignores an
+  /// unknown number.
   void remove_pressure_callback(std::uint64_t number);
   /// Returns the use by tag, largest first, without untagged memory.
   [[nodiscard]] std::vector<TagUsage> tag_usage(int gpu);
@@ -254,7 +257,7 @@ class Runtime {
   std::unique_ptr<State> state_;
 };
 
-/// A scope in which the memory that its thread takes from any Runtime is attributed to `tag`. Scopes nest.
+/// A scope that gives a tag to the memory that its thread takes from any Runtime. Scopes can be nested.
 class TagScope {
  public:
   /// Throws ValueError if the tag is not UTF-8 or longer than 256 bytes.
@@ -267,9 +270,9 @@ class TagScope {
   std::string former_;
 };
 
-/// A scope in which a share is charged for the memory that the scope's thread takes. The share is also charged for
-/// memory of threads that have entered no share, because a framework's helper threads work for the share that was
-/// entered last. Scopes nest.
+/// A scope in which memory that the scope's thread takes is charged to a share. Some threads have entered no share,
+/// such as the helper threads of a framework. Their memory is charged to the share that was entered last. Scopes can be
+/// nested.
 class ShareScope {
  public:
   /// Throws ValueError if this process is not governed or the name is not 1 to 63 bytes long.

@@ -6,9 +6,9 @@
     with ration.MemoryGuard('2GiB'):                          # raises if the block allocates more
         ...
 
-`ration.tf.config` has TensorFlow's device configuration, `ration.torch.use()` makes PyTorch use ration's pool,
-`ration.jax.limit()` limits JAX, `ration.on_pressure()` calls a function when memory is short, and pytest has the marker
-`gpu_limit_memory`.
+`ration.tf.config` has TensorFlow's device configuration. `ration.torch.use()` makes PyTorch use ration's pool, and
+`ration.jax.limit()` limits JAX. `ration.on_pressure()` calls a function when memory is short. For pytest, there is the
+marker `gpu_limit_memory`.
 """
 from __future__ import annotations
 

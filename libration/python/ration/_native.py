@@ -126,7 +126,7 @@ def devices(function: str, device_type: Optional[str]) -> List[Device]:
 
 
 def gpu(device: Any, or_each: bool = False) -> int:
-    """Returns the number of a GPU for the library. -1 stands for each GPU: `device` is None, and `or_each` is True.
+    """Returns the number of a GPU for the library. If `device` is None and `or_each` is True, returns -1: each GPU.
 
     Raises:
         ValueError: the value is not a whole number of at least 0 (an `int`, or an integer of NumPy).

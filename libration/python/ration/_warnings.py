@@ -19,7 +19,7 @@ def _caller(frame: types.FrameType) -> Optional[types.FrameType]:
 
 
 def warn(text: str, category: Type[Warning] = UserWarning) -> None:
-    """Warns at the innermost line outside this package on the call stack."""
+    """Makes a warning that points to the innermost line of the call stack outside this package."""
     level, frame = 2, _caller(sys._getframe())
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, _caller(frame)

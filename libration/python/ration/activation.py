@@ -1,7 +1,7 @@
 """Limits from inside: the program itself puts the guard in front of the driver.
 
-`import ration` does this if the driver is not loaded yet. From then on, everything in the process and in the children
-that it starts is governed: PyTorch, TensorFlow, JAX, libraries, ration's own pool.
+`import ration` does this if the driver is not loaded yet. From then on, everything in the process and in its new
+children is governed: PyTorch, TensorFlow, JAX, libraries, ration's own pool.
 """
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Callable, Dict, List, Optional
 
 from . import _native, _warnings
 
-_problem: Optional[str] = None  # why this process is not governed; None if it is
+_problem: Optional[str] = None  # why this process is not governed; None if it is governed
 _too_late = False
 _former: Optional[Dict[str, Optional[str]]] = None  # the variables' values before `import ration` made a workload
-_made_by = 0  # the number of the process that made the workload; a child by fork has another one
+_made_by = 0  # the number of the process that made the workload; a child by fork has another number
 
 _TOO_LATE = ("{} In a script: import ration first, or call ration.reexec(). In a notebook: %load_ext ration, then "
              "%ration restart. Or start the program with: ration run --limit SIZE -- PROGRAM")
@@ -35,7 +35,8 @@ def _tell_python() -> None:
 
 
 def activate() -> None:
-    """Puts this process, and the children that it starts from now on, under a limit of its own, as `ration run` would.
+    """Puts this process under a limit of its own, as `ration run` would. The limit also applies to the children that it
+    starts from now on.
 
     `import ration` calls this function. In a governed process, the function does nothing.
 
@@ -60,7 +61,7 @@ def _try() -> None:
 
 
 def _is_command() -> bool:
-    """Returns True for `python -m ration` and `ration.testing`, which become a command and are not a workload."""
+    """Returns True for `python -m ration` and `python -m ration.testing`. These are commands and make no workload."""
     if getattr(sys, "argv", [])[:1] != ["-m"]:  # the value of sys.argv while Python searches for the module
         return False
     with open("/proc/self/cmdline", "rb") as own:
@@ -70,8 +71,8 @@ def _is_command() -> bool:
 
 
 def at_import() -> None:
-    """Activates. Warns if the driver is loaded already, and about invalid values in frameworks' variables. Is silent on a
-    machine without a GPU, and in a command."""
+    """Puts this process under a limit, if that is possible. Warns if the driver is loaded already, and if a variable of a
+    framework has an invalid value. A missing GPU is no reason for a warning. Does nothing in a command."""
     global _former, _made_by, _problem
     if _is_command():
         _problem = "python -m ration and ration.testing are commands, which have no limit."
@@ -90,7 +91,7 @@ def at_import() -> None:
 def withdraw() -> None:
     """Takes this process, and the children that it starts later, out of the workload that `import ration` made.
 
-    Call it before the program uses a GPU. Does nothing if `ration run` made the workload.
+    Call this function before the program uses a GPU. It does nothing if `ration run` made the workload.
     """
     global _problem, _too_late, _former
     if _former is None:
@@ -119,7 +120,8 @@ def is_governed() -> bool:
 
 
 def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -> None:
-    """Restarts this program in its own process, governed from the start. Returns only if this program is already governed.
+    """Restarts this program in the same process, so that it is governed from its start. If this program is governed already,
+    only sets the limit and returns.
 
     Args:
         limit: the limit on each GPU, `'6GiB'`; None: as the configuration says.
@@ -139,7 +141,7 @@ def reexec(limit: Optional[str] = None, arguments: Optional[List[str]] = None) -
 
 
 def prepare_restart(limit: Optional[str] = None) -> Callable[[Optional[List[str]]], None]:
-    """Makes the workload for a program that is to restart. Returns the function that restarts it in its own process."""
+    """Makes the workload for a restart of this program. Returns a function that restarts the program in the same process."""
     _native.call("prepare_restart")
     _tell_python()
     if limit is not None:

@@ -1,6 +1,6 @@
-"""The frameworks that the program has started: how much each says that it holds, and how each gives back its cache.
+"""The frameworks that the program has started: the memory that each framework reports, and how it gives back its cache.
 
-Used by MemoryGuard, reports and callbacks for short memory. Nothing here imports a framework, starts one, or makes a
+MemoryGuard, the reports and limit() use this module. Nothing here imports a framework, starts one, or makes a
 CUDA context.
 """
 from __future__ import annotations
@@ -118,11 +118,11 @@ def collect_regions(told: Callable[[], Dict[str, int]], device: Optional[str] = 
     """Makes TensorFlow give back the regions of device memory that hold no tensor, until `told()['used']` is within
     `told()['limit']`.
 
-    TensorFlow gives regions back when no free chunk is large enough for a request. So this function requests ever
-    larger blocks and frees each at once, up to the room that the limit leaves beside the tensors. If even such a
-    request does not fit, TensorFlow gives the regions back, but repeats the request for 10 s before it raises.
-    Therefore a separate thread makes the requests, and this function returns when the use is within the limit, when the
-    largest block was requested, or after a second.
+    TensorFlow gives regions back when no free chunk is large enough for a request. So this function requests larger and
+    larger blocks, and frees each block at once. No block is larger than the room that the tensors leave within the
+    limit. If a request still does not fit, TensorFlow gives the regions back. But then it repeats the request for 10 s
+    before it raises an error. Therefore a separate thread makes the requests. This function returns in three cases: the use is
+    within the limit, the largest block was requested, or a second has passed.
 
     Args:
         told: returns the current `used` and `limit`, in bytes.
@@ -151,7 +151,7 @@ def collect_regions(told: Callable[[], Dict[str, int]], device: Optional[str] = 
         finally:
             has_ended.set()
 
-    threading.Thread(target=request, name="ration-collect").start()  # no daemon thread: Python waits for it before it exits
+    threading.Thread(target=request, name="ration-collect").start()  # not a daemon thread: Python waits for its end before Python exits
     last_moment = time.monotonic() + _PATIENCE_SECONDS
     while told()["used"] > told()["limit"] and time.monotonic() < last_moment:
         if has_ended.wait(0.005):

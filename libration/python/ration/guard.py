@@ -14,14 +14,17 @@ _open: List["Measurement"] = []
 
 
 class Measurement:
-    """The device memory that a block of code allocates at its peak. Measurements nest.
+    """The device memory that a block of code allocates at its peak. Measurements can be nested.
 
-    For each framework of this process and for ration's pool, the measurement takes the peak of all tensors minus the
-    bytes of all tensors when the block began, and adds up these numbers. TensorFlow counts the whole chunk that
-    contains a tensor, which can be 128 MB larger than the tensor. If no framework has started, the measurement is the
-    growth of the workload on all GPUs; in an ungoverned process, it is the growth of all processes on these GPUs. This
-    peak and JAX's peak cannot be reset. So memory that the block freed again is seen only if the use exceeded all
-    earlier peaks.
+    The measurement is a sum over the frameworks of this process and ration's pool. For each of them, the sum contains
+    the peak of its tensors, minus the bytes of its tensors at the beginning of the block. TensorFlow counts the whole
+    chunk that contains a tensor; a chunk can be 128 MB larger than its tensor.
+
+    If no framework has started, the measurement is the growth of the workload on all GPUs. In an ungoverned process, it
+    is the growth of all processes on these GPUs.
+
+    The peak of a workload cannot be reset, and neither can JAX's peak. With such a peak, the measurement misses memory
+    that the block freed again, unless the use exceeded all earlier peaks.
 
     Attributes:
         growth: bytes at the peak minus bytes at the beginning, over all frameworks.
@@ -84,10 +87,10 @@ def _on_devices() -> Tuple[int, int]:
 
 
 class MemoryGuard:
-    """A check that raises, or warns, if a block of code allocated more device memory than allowed. Checks nest.
+    """A check that raises, or warns, if a block of code allocated more device memory than allowed. Checks can be nested.
 
-    Counts as the frameworks do (`Measurement`): a tensor of 400 MiB counts as 400 MiB, however much the framework took
-    from the device for it, even if the block freed the tensor again.
+    The check counts tensors, as the frameworks do (see `Measurement`). A tensor of 400 MiB counts as 400 MiB, even if
+    the framework took more memory from the device for this tensor. The tensor also counts if the block freed it again.
 
     Args:
         max_memory: `'2GiB'`, `'512MiB'`, or `'50%'` of the first GPU.

@@ -18,12 +18,12 @@ def _has_started() -> bool:
 def limit(size: Size, preallocate: bool = False) -> limits.Limit:
     """Limits the memory that JAX and ration's own pool take from each GPU.
 
-    JAX reads its share only when it starts. A later call limits only ration's pool, and warns. `ration run --limit`
-    sets a limit that applies whatever the program does.
+    JAX reads its share only when JAX starts. After that, the call warns and limits only ration's pool. A limit of
+    `ration run --limit` applies in any case.
 
     Args:
         size: `'6GiB'`, `'50%'`, `0.5` (a share), or MiB.
-        preallocate: True if JAX allocates its whole limit when it starts.
+        preallocate: True makes JAX allocate its whole limit at its start.
 
     Raises:
         ValueError: an invalid size, or there is no GPU.

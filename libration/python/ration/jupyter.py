@@ -12,7 +12,7 @@ from .report import get_memory_details, log_memory_usage
 
 
 def restart(start: Callable[[], None]) -> None:
-    """Restarts this kernel in its own process; the front end stays connected to it."""
+    """Restarts this kernel in the same process, so the front end stays connected."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
         stream.close()  # also restores descriptors 1 and 2, which the kernel redirects

@@ -18,12 +18,12 @@ def _base() -> type:
 
 
 def Callback(log_dir: str = "logs") -> Any:  # noqa: N802  (users call it as a class)
-    """Returns a Keras callback that records the memory of each logical GPU after every epoch: the bytes in use and the
-    peak; for ration's pool also the bytes taken from the device, and the limit.
+    """Returns a Keras callback that records the memory of each logical GPU after every epoch. Import Keras first.
 
-    The callback writes these numbers into `logs` (as `gpu0_current`, …) and into `gpu_memory.csv` in `log_dir`. If
-    TensorFlow is imported, the callback also writes scalars for TensorBoard into `log_dir`. It resets the peak after
-    each epoch. Import Keras first.
+    The callback records the bytes in use and the peak. For ration's pool, it also records the bytes taken from the
+    device, and the limit. The callback writes these numbers into `logs` (as `gpu0_current`, …) and into `gpu_memory.csv`
+    in `log_dir`. If TensorFlow is imported, the callback also writes scalars for TensorBoard into `log_dir`. After each
+    epoch, the callback resets the peak.
     """
     class MemoryCallback(_base()):  # type: ignore[misc]
         def __init__(self) -> None:

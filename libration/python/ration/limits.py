@@ -14,7 +14,7 @@ from .tf import config
 
 
 class Limit:
-    """The result of limit(): a `with` block restores the former limits at its end."""
+    """The result of limit(). In a `with` statement, it restores the former limits at the end of the block."""
 
     def __init__(self, former: Dict[int, int], former_host: Optional[int] = None) -> None:
         self._former, self._former_host = former, former_host
@@ -68,7 +68,7 @@ def workload(device: int = 0) -> Dict[str, int]:
 
 
 class share:  # noqa: N801  (users call it as a function, and use it with `with`)
-    """A part of this program, such as one of the two models of a GAN, with a limit of its own inside the workload's limit.
+    """A part of this program with a limit of its own inside the workload's limit, such as one model of a GAN.
 
         generator = ration.share('generator', '40%')
         with generator:
@@ -76,26 +76,27 @@ class share:  # noqa: N801  (users call it as a function, and use it with `with`
         generator.limit('50%')                   # at any time
         generator.info()                         # used, peak, limit, total
 
-    A share is charged for the segments that a framework takes from the device. **It does not limit tensors that a
-    framework serves from its cache**: PyTorch and JAX put a tensor of one share into a segment that another share took
-    and no longer uses. These settings limit tensors:
+    A share limits the segments that a framework takes from the device. **It does not limit tensors that fit into the
+    framework's cache**: PyTorch and JAX put a tensor of one share into a segment that another share took and no longer
+    uses. These settings limit tensors:
 
-    - PyTorch: `own_pool=True`. The share allocates its tensors, and those of `backward()`, from a pool of its own. The
-      cache of that pool serves this share only, and goes back to the device with `trim()`.
-    - PyTorch: `ration.torch.use()` charges every block by itself.
+    - PyTorch: `own_pool=True`. The tensors of the share, including those of `backward()`, come from a pool of its own.
+      No other share uses the cache of this pool. `trim()` gives the cache back to the device.
+    - PyTorch: `ration.torch.use()`. Each block is charged to the share that allocated it.
     - TensorFlow: a logical device for each share, with its own limit.
 
-    A thread that has entered no share, such as a framework's helper thread, works for the share that was entered last.
+    Some threads have entered no share, such as the helper threads of a framework. Their memory is charged to the share
+    that was entered last.
 
     Args:
         name: 1 to 63 bytes; equal names are one share.
-        size: the limit: `'40%'` (of the workload's current limit) or `'2GiB'`; None leaves it unchanged.
+        size: the limit: `'40%'` (of the workload's current limit) or `'2GiB'`; None leaves the limit unchanged.
         device: the number of a GPU; None for each.
         own_pool: True to allocate PyTorch's tensors of this share from a pool of its own.
 
     Raises:
         ValueError: an invalid size, or this process is not governed.
-        RuntimeError: on entering the share, if `own_pool` is True and PyTorch is not imported or has no `torch.cuda.MemPool`.
+        RuntimeError: `own_pool` is True, and PyTorch is not imported or has no `torch.cuda.MemPool`. Raised by `with`.
     """
 
     def __init__(self, name: str, size: Optional[Size] = None, device: Optional[int] = None, own_pool: bool = False) -> None:
@@ -122,7 +123,7 @@ class share:  # noqa: N801  (users call it as a function, and use it with `with`
         empties the share's own pool.
 
         Args:
-            logical_device: TensorFlow's device of this share, such as '/GPU:1', whose unused memory is also released.
+            logical_device: TensorFlow's device of this share, such as '/GPU:1'. Its unused memory is released, too.
             device: the number of the GPU.
         """
         def told() -> Dict[str, int]:
@@ -166,28 +167,28 @@ def pinned() -> Dict[str, int]:
 
 
 def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optional[Size] = None) -> Limit:
-    """Limits this process's workload from now on; in a `with` statement, for the block.
+    """Limits this process's workload from now on. In a `with` statement, the limit ends with the block.
 
         ration.limit('6GiB')                     # of each GPU, from now on
         with ration.limit('50%', device=0):      # for a block; then the former limit is back
             ...
 
     Limits everything in the process: frameworks, libraries, ration's pool. Can be called at any time. If the workload
-    holds more than a lowered limit, it keeps its memory and gets no more, and the frameworks of this process are asked
-    to release their caches.
+    holds more than a lowered limit, it keeps its memory and gets no more. In this case, ration asks the frameworks of
+    this process to release their caches.
 
     Args:
-        size: the limit of GPU memory: `'6GiB'`, `'512MiB'`, `'8GB'` (10^9); `'50%'` or `0.5`, a share of the
-            memory that the workload may have; `'max-1GiB'`, all of this memory except 1 GiB; `'max'` removes the limit.
+        size: the limit of GPU memory: `'6GiB'`, `'512MiB'` or `'8GB'` (10^9). `'50%'` and `0.5` are a share of the
+            memory that the workload may have; `'max-1GiB'` is all of this memory except 1 GiB. `'max'` removes the limit.
             `'50%free'` means `'50%'` here. A number above 1, or an `int`, means MiB; the call then warns. None leaves the
             limit unchanged.
         device: the number of a GPU, as the driver counts GPUs under CUDA_VISIBLE_DEVICES; None for each GPU.
         host: the limit of pinned host memory, which belongs to no GPU, in the same forms. `'50%'` is half of the host limit
-            that was set from outside or, without such a limit, half of the machine's memory.
+            that was set from outside. If no such limit was set, `'50%'` is half of the machine's memory.
 
     Returns:
-        A `Limit`, whose text names the limits now and before. `with` restores the former limits at the end of its block. On
-        a machine without a GPU the call limits nothing, and the text says so.
+        A `Limit`. Its `repr()` names the new limits and the former limits. A `with` statement restores the former limits
+        at the end of its block. On a machine without a GPU, the call limits nothing, and the `repr()` says so.
 
     Raises:
         ValueError: an unknown device, an invalid size, more than `ration run` gave the workload, or neither `size` nor `host`.
@@ -257,9 +258,9 @@ _tag = threading.local()
 
 @contextlib.contextmanager
 def tag(name: str) -> Iterator[None]:
-    """Attributes the memory that this thread takes from ration's pool inside `with` to the tag `name`.
+    """Gives the tag `name` to the memory that this thread takes from ration's pool inside the `with` block.
 
-    `ration.memory_map()['tags']` and the text of a denial show the use by tag. Tags nest.
+    `ration.memory_map()['tags']` and the text of a denial show the use by tag. Tags can be nested.
     """
     former = getattr(_tag, "name", "")
     _native.call("set_tag", _native.text(name))
@@ -288,8 +289,8 @@ class Schedule:
             with ration.share('generator'): ...
 
     Args:
-        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name is the name of a physical
-            device, a name in `devices`, or else the name of a share.
+        steps: for each name, pairs (first epoch, limit) in rising order of epochs. A name in `devices`, or the name of a
+            physical device, sets the limit of this device. Any other name is the name of a share.
         devices: physical devices, by the names that `steps` uses for these devices.
 
     Raises:

@@ -14,8 +14,8 @@ _inside = threading.local()
 
 
 class PressureHandle:
-    """The result of on_pressure(). `cancel()` ends the calls, and returns once no thread is inside the function;
-    if the function itself calls `cancel()`, `cancel()` returns at once."""
+    """The result of on_pressure(). `cancel()` ends the calls, and waits until no thread runs the function. If
+    the function itself calls `cancel()`, the call does not wait."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -33,10 +33,14 @@ def on_pressure(function: Callable[[int], object]) -> PressureHandle:
     """Calls `function(wanted)` when device memory is short, so that the program can release memory that it does not
     need.
 
-    If a request of this process was denied, `wanted` is its size in bytes; the function runs on the thread of the
-    request, which then tries once more. If a request of another process of the workload was denied or waits, or if
-    the limit fell below the use of this process, `wanted` is 0; the function runs on a thread of ration's. An
-    exception of the function is printed, like an exception of a destructor, and has no other effect.
+    There are two cases:
+
+    - A request of this process was denied. `wanted` is the size of the request in bytes. The function runs on the
+      thread of the request. Then this thread tries the request once more.
+    - A request of another process of the workload was denied or waits, or the limit fell below the use of this process.
+      `wanted` is 0. The function runs on a thread of ration's.
+
+    If the function raises an exception, the exception is printed, and nothing else happens.
 
     Returns:
         A handle with `cancel()`.

@@ -5,13 +5,14 @@
 
     Trainer.options(**ration.ray.limited(gpu_memory_gib=4)).remote()
 
-Ray only places workers by these fractions, and enforces nothing. With this module `ration run` starts each worker, so the
-limit that the actor or task requested applies from the worker's first instruction on. Ray reads the command from
-`py_executable`, because every node uses this field. A field of a plugin (RAY_RUNTIME_ENV_PLUGINS) would be ignored, with
-a warning, on nodes that were started without the plugin.
+Ray only places workers by these fractions, and enforces nothing. With this module, `ration run` starts each worker. So the limit of
+the actor or task applies from the first instruction of its worker on. This module puts
+the command into Ray's field `py_executable`, because every node reads this field. A plugin of
+Ray (RAY_RUNTIME_ENV_PLUGINS) could have a field of its own. But nodes without the plugin would ignore this field, with a
+warning.
 
-This module imports Ray only when it needs Ray. Importing this module takes the program out of its workload, because
-otherwise the processes that ray.init() starts would be under the program's limit. If this file is run as a program, it
+This module imports Ray only when it needs Ray. The import of this module takes the program out of its workload.
+Otherwise, the processes that ray.init() starts would be under the program's limit. If this file is run as a program, it
 starts a worker.
 """
 from __future__ import annotations
@@ -42,14 +43,14 @@ def limited(num_gpus: Optional[float] = None, gpu_memory_gib: Optional[float] = 
     """Returns options for `ray.remote(**...)` and `.options(**...)`: the resources by which Ray places the worker, and
     the worker's limit.
 
-    The limit applies to the worker and its children on each GPU that Ray grants. With a daemon `ration ps` and the
-    dashboard show the worker as `WORKLOAD-ID`, where ID is the first eight digits of the worker's id in Ray, with the
-    labels `ray_job`, `ray_node` and `ray_worker`. A worker whose limit cannot be set runs nothing; the reason is in
-    the error of the actor or, for a task, in the log.
+    The limit applies to the worker and its children on each GPU that Ray grants. If a daemon runs, `ration ps` and
+    the dashboard show the worker as `WORKLOAD-ID`. ID is the first eight digits of the worker's id in Ray. The worker
+    has the labels `ray_job`, `ray_node` and `ray_worker`. If the limit of a worker cannot be set, the worker runs
+    nothing. The error of an actor says why; for a task, the log says why.
 
     Args:
-        num_gpus: a share such as `0.25`, which limits the worker to a quarter of the GPU that Ray grants, or a number of
-            whole GPUs.
+        num_gpus: a number of whole GPUs, or a share. The share `0.25` limits the worker to a quarter of the GPU that Ray
+            grants.
         gpu_memory_gib: the limit in GiB. Ray places the worker by the resource `gpu_memory_gib` of the nodes
             (`ray start --resources='{"gpu_memory_gib": 16}'`). On nodes with several GPUs, Ray also needs `num_gpus` to
             choose a GPU.
@@ -121,7 +122,7 @@ def _ray() -> Any:
 
 
 def _start(kind: str, workload: str, *words: str) -> NoReturn:
-    """Becomes `ration run`, which starts the worker. If that fails, a second process reports the reason instead."""
+    """Replaces this process by `ration run`, which starts the worker. If that fails, a second process reports the reason."""
     end = words.index("--")
     options, worker = words[:end], words[end + 1:]
     node, own = _after(worker, "--node-id"), _after(worker, "--worker-id")
@@ -153,7 +154,7 @@ def _start(kind: str, workload: str, *words: str) -> NoReturn:
 
 
 def _become(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
-    """Becomes the worker; called under the limit."""
+    """Replaces this process by the worker. This process is already under the limit."""
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     if kind == "one-gpu" and len(gpus) > 1:
         sys.exit(f"this node has {len(gpus)} GPUs, and gpu_memory_gib alone does not let Ray choose one: also give num_gpus.")
@@ -165,7 +166,7 @@ def _become(kind: str, tell: str, errors: str, *worker: str) -> NoReturn:
 
 
 def _explain(text: str, script: str, *arguments: str) -> None:
-    """Runs as a worker that registers, reports why it runs nothing, and ends; without this worker Ray would retry for
+    """Runs as a worker that registers, reports why it runs nothing, and ends. Without this worker, Ray would try again for
     ever."""
     import runpy
     import time

@@ -66,8 +66,8 @@ class record:  # noqa: N801  (users call it as a function, and use it with `with
         return self
 
     def stop(self) -> None:
-        """Ends the recording and makes the file. If a process that this process started still runs, the folder stays
-        instead."""
+        """Ends the recording and makes the file. If a process that this process started still runs, makes no file and
+        keeps the folder."""
         if self._owner != os.getpid():
             return
         self._owner = 0

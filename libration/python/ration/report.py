@@ -12,9 +12,10 @@ def get_memory_details() -> List[Dict[str, Any]]:
     """Returns the memory of each GPU of this process, and of each framework that has started. Starts no framework.
 
     Returns:
-        A dict for each GPU: `device_name`; `memory_total` (the limit in force, if there is one) and `memory_used` in bytes;
-        `frameworks`, by name and device, such as `'PyTorch cuda:0'`: a dict of `allocated` (by tensors), `peak`, `reserved`
-        (taken from the device) and `limit` in bytes, None for a figure that the framework does not report.
+        A dict for each GPU, with `device_name`, `memory_total` and `memory_used` (in bytes), and `frameworks`. If there is a
+        limit in force, `memory_total` is this limit. `frameworks` contains a dict for each framework and device, under a
+        key such as `'PyTorch cuda:0'`. This dict contains, in bytes, `allocated` (by tensors), `peak`, `reserved` (taken
+        from the device) and `limit`. A figure that the framework does not report is None.
     """
     held = frameworks.memory()
     result = []
@@ -28,8 +29,8 @@ def get_memory_details() -> List[Dict[str, Any]]:
 
 
 def log_memory_usage(file: Optional[TextIO] = None) -> str:
-    """Writes a line for each GPU, with its use and its total (the limit in force, if there is one), and a line for each
-    framework that holds memory there.
+    """Writes a line for each GPU, and below it a line for each framework that holds memory there. The line of a GPU shows
+    the use and the total. If there is a limit in force, the total is this limit.
 
     Args:
         file: the file to write to; None for standard error.

@@ -12,8 +12,9 @@ def setup_gpu(config_type: str = "growth", limit_mb: Optional[float] = None,
     """Configures the GPUs of this process.
 
     Args:
-        config_type: `'growth'` starts small and grows; `'limit'` allocates at most `limit_mb` on each GPU. In TensorFlow,
-            each GPU becomes one logical device of this size, whether TensorFlow is imported before or after the call.
+        config_type: with `'growth'`, the process starts with little memory and takes more when needed. With `'limit'`, it
+            takes at most `limit_mb` of each GPU; in TensorFlow, each GPU becomes one logical device of this size.
+            TensorFlow may be imported before or after the call.
         limit_mb: the limit for everything in the process, in MiB; optional with `'growth'`.
         visible_devices: the numbers of the GPUs to use, in the order of the logical devices; None for all GPUs.
 

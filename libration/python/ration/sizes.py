@@ -15,8 +15,8 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b?|%)\s*", re.IGNORECASE)
 
 
 def with_unit(size: Size, of: str, warn: bool = True) -> str:
-    """Returns a size as text: `'2GiB'` as it is, `0.5` as `'50%'`. Reads a bare number as MiB, like TensorFlow, and
-    warns.
+    """Returns a size as text: `'2GiB'` as it is, `0.5` as `'50%'`. Reads a number without a unit as MiB, as TensorFlow
+    does, and warns.
 
     Args:
         size: a text, a share (a float above 0, at most 1), or a number of MiB.
@@ -47,7 +47,7 @@ def with_unit(size: Size, of: str, warn: bool = True) -> str:
 
 
 def mib(value: Any, name: str) -> float:
-    """Returns a number of MiB, as TensorFlow takes it.
+    """Returns the value as a number of MiB, the unit that TensorFlow uses.
 
     Raises:
         ValueError: the value is not a number; the error text names the argument `name`.

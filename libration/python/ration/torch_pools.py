@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, Optional
 
 
 class Pools:
-    """The pools of a share, one on each GPU. PyTorch places tensors of one pool in segments of that pool only.
+    """The pools of a share, one on each GPU. PyTorch places the tensors of a pool only in segments of this pool.
 
     Args:
         device: the number of a GPU; None for each GPU that PyTorch sees.
@@ -19,7 +19,8 @@ class Pools:
 
     @contextlib.contextmanager
     def use(self) -> Iterator[None]:
-        """Allocates the tensors of this thread, and of a backward pass that this thread starts, from these pools.
+        """In the `with` block, the tensors of this thread come from these pools. If this thread starts a backward pass, the
+        tensors of this pass come from them, too.
 
         Raises:
             RuntimeError: PyTorch is not imported, or is older than 2.5 and has no pools.
@@ -33,7 +34,7 @@ class Pools:
                 if device not in self._of_device:
                     self._of_device[device] = torch.cuda.MemPool()
                 used.enter_context(torch.cuda.use_mem_pool(self._of_device[device], device))
-            # Only this thread enters the pools; other threads of a backward pass would take from PyTorch's common one.
+            # Only this thread enters the pools; other threads of a backward pass would take memory from PyTorch's common pool.
             used.enter_context(torch.autograd.set_multithreading_enabled(False))
             yield
 

@@ -296,10 +296,9 @@ TEST_F(DeviceConfiguration, FieldsThatDoNothingAreAcceptedAndNamed) {
   options.stream_merge_options.merge_device_to_host_stream = true;
   ::testing::internal::CaptureStderr();
   runtime.initialize(options);
-  EXPECT_EQ(
-      ::testing::internal::GetCapturedStderr(),
-      "ration: these GPUOptions do nothing on ration's pool (docs/tensorflow.md): internal_fragmentation_fraction, "
-      "gpu_host_mem_limit_in_mb, stream_merge_options.\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "ration: these GPUOptions do nothing on ration's pool (docs/pool.md): internal_fragmentation_fraction, "
+            "gpu_host_mem_limit_in_mb, stream_merge_options.\n");
   void* block = runtime.allocate(0, kMiB);
   EXPECT_EQ(runtime.get_memory_info("GPU:0").current, kMiB);
   runtime.deallocate(0, block);
