@@ -78,7 +78,11 @@ def pytest_runtest_call(item: Any) -> Any:
         yield
         return
     from ration import MemoryGuard
-    guard = MemoryGuard(marker.args[0], name=item.name)
+    try:
+        guard = MemoryGuard(marker.args[0], name=item.name)
+    except ValueError as error:
+        raise pytest.fail.Exception(f"gpu_limit_memory({marker.args[0]!r}): {error}", pytrace=False) from None
+    guard._written_as = "gpu_limit_memory"
     guard.__enter__()
     outcome = yield
     try:

@@ -105,6 +105,8 @@ class MemoryGuard:
         MemoryLimitExceeded: the block allocated more; raised at the end of the block.
     """
 
+    _written_as = "MemoryGuard"  # how the program wrote it; the marker of pytest has another name
+
     def __init__(self, max_memory: sizes.Size, action: str = "raise", name: Optional[str] = None) -> None:
         if action not in ("raise", "warn"):
             raise ValueError(f"action is 'raise' or 'warn', not {action!r}")
@@ -135,7 +137,7 @@ class MemoryGuard:
         parts = ", ".join(f"{name} {sizes.text(size)}" for name, size in self._measurement.of.items())
         text = (f"{block} took {sizes.text(self.growth)} of GPU memory, {sizes.text(self.growth - self.max_memory)} more "
                 f"than its {sizes.text(self.max_memory)} ({parts}). To allow it: "
-                f"MemoryGuard('{-(-self.growth // (1 << 20))}MiB')")
+                f"{self._written_as}('{-(-self.growth // (1 << 20))}MiB')")
         if self.action == "raise":
             raise MemoryLimitExceeded(text, self.growth, self.max_memory, self.growth)
         _warnings.warn(text, ResourceWarning)
