@@ -155,7 +155,7 @@ Result<int> start(const Session& session, const std::string& device, const adapt
   if (has_one && !claims.empty()) return 0;  // the hook of the first claim made the book for all of them
   if (has_one)                               // the engine would mount one book over the other
     return fail("E1706", fmt::format("container {} has two of ration's devices.", container.name),
-                "Use one device: a tenant, a slice or a limit.", 2);
+                "Give the container only one of these devices.", 2);
   options.request.name = free_name(books, container);
   options.request.labels = labels_of(container, claims);
   options.engine = container.engine;

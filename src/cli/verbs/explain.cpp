@@ -130,7 +130,7 @@ void print_device(const Session& session, const json& document) {
   });
   const auto used = known_bytes(document, "used_bytes");
   constexpr const char* kUndetermined = "the driver does not report it";
-  fmt::print("{} {} - what holds {} of {}\n", gpu_text(document), document.at("name").get<std::string>(),
+  fmt::print("{} {} - the parts of the {} in use (of {})\n", gpu_text(document), document.at("name").get<std::string>(),
              session.size(used, kUndetermined), session.size(bytes_in(document, "total_bytes")));
   print_rows(session, rows, used,
              fmt::format("{} free{}", session.size(left, kUndetermined), kept_text(session, document)));
@@ -142,8 +142,8 @@ void print_tenant(const Session& session, const json& document) {
   for (const json& device : document.at("devices")) {
     const auto driver = known_bytes(device, "driver_bytes");
     const Bytes used = bytes_in(device, "used_bytes"), away = bytes_in(device, "suspended_bytes");
-    fmt::print("tenant {} on {} {} - what holds {}\n", tenant, gpu_text(device), device.at("device").get<std::string>(),
-               session.size(driver.value_or(used)));
+    fmt::print("tenant {} on {} {} - the parts of its {}\n", tenant, gpu_text(device),
+               device.at("device").get<std::string>(), session.size(driver.value_or(used)));
     print_rows(session, device.at("rows"), driver, "");
     fmt::print("held by\n");
     for (const json& workload : device.at("workloads"))
@@ -181,7 +181,8 @@ void print_account(const Session& session, const json& account) {
     }
     const auto driver = known_bytes(process, "driver_bytes");
     const Bytes held = bytes_in(process, "used_bytes");
-    fmt::print("{} on {} {} - what holds {}\n", who, gpu_text(account), device, session.size(driver.value_or(held)));
+    fmt::print("{} on {} {} - the parts of its {}\n", who, gpu_text(account), device,
+               session.size(driver.value_or(held)));
     print_rows(session, process.at("rows"), driver,
                fmt::format("counted against the limit: {} of {} (account = {})", session.size(held),
                            session.size(limit), account.at("account").get<std::string>()));

@@ -52,10 +52,11 @@ Result<Promised> promised_on(const Session& session, const machine::Device& devi
   const auto self = node->is_daemon() ? node->get("/api/v1/session") : nlohmann::json{{"role", "operator"}};
   if (!self) return tl::unexpected(self.error());
   if (self->at("role") != "operator")
-    return fail("E1502", fmt::format("only an operator may cut GPU {} into slices.", device.index),
-                fmt::format("Ask root or a member of group ration: {}, or [[device]] slices in ration.toml",
-                            command({"split", std::to_string(device.index), "--into", "4"})),
-                5);
+    return fail(
+        "E1502", fmt::format("only an operator may cut GPU {} into slices.", device.index),
+        fmt::format("Root or a member of group ration may type: {}   or set slices under [[device]] in ration.toml",
+                    command({"split", std::to_string(device.index), "--into", "4"})),
+        5);
   RATION_TRY(const auto snapshot, node->get("/api/v1/snapshot"));
   Promised found;
   for (const auto& row : snapshot.at("devices"))

@@ -151,7 +151,8 @@ void tenants(Exposition& out, const Snapshot& snapshot) {
              "Time until the tenant reaches the limits of its workloads if its use keeps growing as it does now.");
   for (const auto& [place, seconds] : snapshot.seconds_to_limit)
     out.sample(where({place.first, place.second}), seconds);
-  out.family("ration_guard_up", "gauge", "Running workloads of the tenant whose books can be read.");
+  out.family("ration_guard_up", "gauge",
+             "Running workloads of the tenant; workloads with unreadable books are left out.");
   std::map<std::string, std::map<std::string, std::uint64_t>> guarded;  // unlisted functions by tenant and book
   for (const AccountView& account : snapshot.accounts) guarded[account.tenant][account.path] = account.unlisted_count;
   for (const auto& [tenant, books] : guarded) out.sample(label("tenant", tenant), books.size());

@@ -596,7 +596,7 @@ class Waiting(Case):
         self.assertIn("waiting for", unknown.stderr.readline())
         (head, first), (_, second) = ((row["lease"], row["reason"]) for row in self.get("/api/v1/leases"))
         self.assertNotIn("comes first", first)
-        self.assertRegex(second, f"kept for {head}, which comes first and may start in .*; how long this run takes is not known")
+        self.assertRegex(second, f"kept for {head}, which is ahead in the queue and may start in .*; how long this run takes is not known")
         self.assertEqual(self.ration("run", NODE, "--wait", *brief).returncode, 0)
         self.assertEqual([row["lease"] for row in self.get("/api/v1/leases")][0], head)
         self.assertTrue(any(event["text"].endswith(f", ahead of {head}: this run ends before {head} can start") for event in self.events("granted")))

@@ -91,7 +91,7 @@ TEST_F(ShownTest, TheRowsOfADeviceAddUpToWhatIsUsedAndWhatIsFreeStandsBelow) {
   answer_with({{"GET /api/v1/snapshot", answer({{"devices", json::array({device})}})},
                {"GET /api/v1/devices/0/explain", answer(device)}});
   const std::string told = explained({});
-  EXPECT_EQ(told.rfind("GPU 0 T4 - what holds 4.00 GiB of 16.0 GiB\n", 0), 0U) << told;
+  EXPECT_EQ(told.rfind("GPU 0 T4 - the parts of the 4.00 GiB in use (of 16.0 GiB)\n", 0), 0U) << told;
   EXPECT_NE(told.find("1.00 GiB   25%   the book\n"), std::string::npos) << told;
   EXPECT_NE(told.find("n/a         (nobody says)\n"), std::string::npos) << told;
   EXPECT_NE(told.find("12.0 GiB free\n"), std::string::npos) << told;

@@ -141,7 +141,8 @@ TEST(LeaseQueue, ASmallOnePassesOnlyIfTheHeadIsNotDelayed) {
   EXPECT_EQ(queue.reason("lengthy")->kind, WaitReason::Kind::kBehind);
   EXPECT_EQ(queue.reason("lengthy")->behind, "head");
   EXPECT_EQ(to_text(*queue.reason("lengthy")),
-            "GPU 0 has 6.00 GiB left, kept for head, which comes first and may start in 9m 59s; this run may take "
+            "GPU 0 has 6.00 GiB left, but they are kept for head, which is ahead in the queue and may start in 9m 59s; "
+            "this run may take "
             "11m 00s");
   ASSERT_TRUE(queue.submit(lasting(request("brief", 6_GiB, 2, "b"), {1 * kMinute, 9 * kMinute})));
   const auto leases = queue.step(5).granted;
@@ -160,7 +161,8 @@ TEST(LeaseQueue, WhoseLengthIsNotKnownPassesOnlyWhereThereIsRoomForBoth) {
   ASSERT_TRUE(queue.submit(request("wide", 5_GiB, 2, "w")));
   EXPECT_EQ(granted(queue, 3), Names{});
   EXPECT_EQ(to_text(*queue.reason("wide")),
-            "GPU 0 has 6.00 GiB left, kept for head, which comes first and may start at any moment; how long this run "
+            "GPU 0 has 6.00 GiB left, but they are kept for head, which is ahead in the queue and may start at any "
+            "moment; how long this run "
             "takes is not known");
   ASSERT_TRUE(queue.submit(request("narrow", 4_GiB, 2, "n")));
   const auto leases = queue.step(4).granted;
@@ -266,7 +268,8 @@ TEST(LeaseQueue, ASmallOneDoesNotTakeTheTenantsRoomFromTheFirstOfItsTenant) {
   EXPECT_EQ(granted(queue, 20), Names{"other"}) << "another tenant waits for nobody";
   EXPECT_EQ(queue.reason("first")->kind, WaitReason::Kind::kTenant);
   EXPECT_EQ(to_text(*queue.reason("small")),
-            "its tenant has 4.00 GiB left of its limit 12.0 GiB on GPU 0, kept for first, which comes first");
+            "of the tenant's limit 12.0 GiB on GPU 0, 4.00 GiB are left, but they are kept for first, which is ahead "
+            "in the queue");
   queue.release("runs");
   EXPECT_EQ(granted(queue, 30), Names{"first"}) << "beside the small one it would have had to wait for the other lease";
   queue.release("also");

@@ -240,9 +240,10 @@ TEST(Leases, WhoIsKnownToBeGoneInTimePassesAndIsToldWhy) {
   const std::string brief = *leases.submit(called("brief", 4_GiB), 4 * kSecond);
   leases.step(now, 5 * kSecond);
   const auto row = [&](const std::string& id) { return *leases.view(id); };
-  EXPECT_EQ(row(brief).reason, "GPU 0 has 6.00 GiB left, kept for " + head +
-                                   ", which comes first and may start in 9m 57s; how long this run takes is not "
-                                   "known");
+  EXPECT_EQ(row(brief).reason,
+            "GPU 0 has 6.00 GiB left, but they are kept for " + head +
+                ", which is ahead in the queue and may start in 9m 57s; how long this run takes is not "
+                "known");
   for (int i = 0; i < 5; ++i) leases.learn(program("brief"), 60 * kSecond);
   const auto events = leases.step(now, 6 * kSecond);
   EXPECT_EQ(row(brief).state, LeaseState::kGranted) << "its runs ended while it waited";
