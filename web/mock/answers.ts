@@ -238,9 +238,13 @@ function usage(world: World, query: URLSearchParams): Answer {
     });
   }
   const closed = world.periods.find((one) => one.period === window.period);
+  const notes = [
+    say("report.window", { from: new Date(window.from).toISOString(), to: new Date(window.to).toISOString(), basis, meaning: say("report.basis_used") }),
+    say("report.adds_up"), ...(rows.some((row) => row.host_peak_bytes) ? [say("report.pinned")] : []),
+  ];
   const answer: Usage & Record<string, unknown> = {
     by, basis, from: new Date(window.from).toISOString(), to: new Date(window.to).toISOString(), currency: "EUR", rows, sum_byte_seconds: String(sumOf((row) => row.charged_byte_seconds)),
-    capacity_byte_seconds: String(capacity), sum_text: `${formatSize(total * 2)} × the time`, notes: [], recorded_from: new Date(window.from).toISOString(), adds_up: true, gaps: gap.to > gap.from ? [{ from: new Date(gap.from).toISOString(), to: new Date(gap.to).toISOString() }] : [],
+    capacity_byte_seconds: String(capacity), sum_text: `${formatSize(total * 2)} × the time`, notes: notes.map((note) => note.text), notes_messages: notes.map(({ text: _text, ...said }) => said), recorded_from: new Date(window.from).toISOString(), adds_up: true, gaps: gap.to > gap.from ? [{ from: new Date(gap.from).toISOString(), to: new Date(gap.to).toISOString() }] : [],
     period: window.period, ...(window.period === null ? { period_na: "the window is not one month" } : {}), closed: closed?.closed ?? null, seal: closed?.seal ?? null, ...(closed ? { seal_intact: true } : {}),
     ...(price === null ? {} : { cost: rows.reduce((sum, row) => sum + (row.cost ?? 0), 0) }),
   };

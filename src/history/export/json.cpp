@@ -40,6 +40,11 @@ nlohmann::json to_json(const Report& report) {
   }
   json gaps = json::array();
   for (const Gap& gap : report.gaps) gaps.push_back({{"from", rfc3339(gap.from)}, {"to", rfc3339(gap.to)}});
+  json notes = json::array(), messages = json::array();
+  for (const Message& note : table_notes(report)) {
+    notes.push_back(note);
+    messages.push_back(json::parse(note.json()));
+  }
   json document = {{"by", name_of_by(report.question)},
                    {"basis", name_of(report.question.basis)},
                    {"from", rfc3339(report.from)},
@@ -50,7 +55,8 @@ nlohmann::json to_json(const Report& report) {
                    {"capacity_byte_seconds", byte_seconds(report.capacity)},
                    {"adds_up", report.adds_up},
                    {"sum_text", sum_arithmetic(report)},
-                   {"notes", table_notes(report)},
+                   {"notes", std::move(notes)},
+                   {"notes_messages", std::move(messages)},
                    {"recorded_from", nullptr},
                    {"gaps", std::move(gaps)},
                    {"period", report.period.empty() ? json(nullptr) : json(report.period)},

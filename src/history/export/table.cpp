@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 
+#include "base/say.hpp"
 #include "base/units.hpp"
 #include "history/export/cells.hpp"
 
@@ -14,18 +16,12 @@ namespace {
 
 std::string gib(std::int64_t bytes) { return figures(static_cast<double>(bytes) / (1 << 30)); }
 
-std::string duration(TimeMs ms) { return format_duration(static_cast<std::uint64_t>(ms) * 1'000'000); }
-
 /// Formats a time in hours, with enough decimals to multiply it with the capacity.
 std::string hours(TimeMs ms) {
   if (ms % kHourMs == 0) return fmt::format("{} h", ms / kHourMs);
   std::string text = fmt::format("{:.6f}", static_cast<double>(ms) / kHourMs);
   while (text.back() == '0') text.pop_back();
   return text + " h";
-}
-
-std::string number_of(std::size_t count, const char* one, const char* several) {
-  return fmt::format("{} {}", count, count == 1 ? one : several);
 }
 
 std::string cost_of(const Report& report, const ReportRow& row) {
@@ -37,8 +33,7 @@ std::string cost_of_all(const Report& report) {
   if (!report.question.prices.any()) return {};
   if (!report.cost_known) return "n/a (no price)";
   std::string text = cents(report.cost_cents) + " " + report.question.currency;
-  if (report.unpriced_rows != 0)
-    text += fmt::format(" + {} without a price", number_of(report.unpriced_rows, "row", "rows"));
+  if (report.unpriced_rows != 0) text += fmt::format(" + {} without a price", counted(report.unpriced_rows, "row"));
   return text;
 }
 
@@ -63,62 +58,57 @@ TableRow table_row(const Report& report, const ReportRow& row) {
   return line;
 }
 
-const char* meaning_of(Basis basis) {
+std::chrono::nanoseconds nanoseconds_of(TimeMs ms) { return std::chrono::milliseconds(ms); }
+
+Message meaning_of(Basis basis) {
   switch (basis) {
     case Basis::kUsed:
-      return "integral of bytes held over time";
+      return fixed<"report.basis_used">();
     case Basis::kLimit:
-      return "integral of the limit over time, held or not";
+      return fixed<"report.basis_limit">();
     case Basis::kGuarantee:
-      return "integral of the guarantee over time, held or not";
+      return fixed<"report.basis_guarantee">();
     case Basis::kMaxUsedGuarantee:
-      return "integral of the larger of bytes held and guarantee";
+      return fixed<"report.basis_max">();
     default:
-      return "the most held in each hour, for the time it ran in that hour";
+      return fixed<"report.basis_peak">();
   }
 }
 
 /// Notes the parts of the window that no row shows, because no daemon was running.
-void note_record(const Report& report, std::vector<std::string>& notes) {
-  const std::string& problem = report.question.problem;
+void note_record(const Report& report, std::vector<Message>& notes) {
+  const Message problem = report.question.problem;
   if (!report.recorded_from) {
-    notes.push_back("Nothing is recorded in this window: " +
-                    (problem.empty() ? "the daemon was not running, so there is nothing to add up." : problem));
+    notes.push_back(
+        say<"report.nothing_recorded">("problem"_is(problem.empty() ? Message(fixed<"report.no_daemon">()) : problem)));
     return;
   }
-  if (!problem.empty()) notes.push_back("Nothing is being recorded now: " + problem);
-  notes.push_back(report.adds_up ? "The lines add up to capacity × recorded time exactly."
-                                 : "THE LINES DO NOT ADD UP: the history contradicts itself (ration doctor).");
+  if (!problem.empty()) notes.push_back(say<"report.not_recording">("problem"_is(problem)));
+  notes.push_back(report.adds_up ? fixed<"report.adds_up">() : fixed<"report.contradiction">());
   const TimeMs before = *report.recorded_from - report.from;
   if (before <= 0) return;
-  notes.push_back(
-      fmt::format("Recorded from {} on; {}: {} of the window are not in the sum.", rfc3339(*report.recorded_from),
-                  report.pruned ? "what was before is no longer kept" : "before that the daemon was not running",
-                  before < kSecondMs ? fmt::format("{} ms", before) : duration(before)));
+  notes.push_back(say<"report.recorded_from">(
+      "from"_is(rfc3339(*report.recorded_from)),
+      "because"_is(report.pruned ? fixed<"report.before_pruned">() : fixed<"report.before_no_daemon">()),
+      "missing_seconds"_is(nanoseconds_of(std::max(before, kSecondMs)))));
 }
 
-void note_prices(const Report& report, std::vector<std::string>& notes) {
+void note_prices(const Report& report, std::vector<Message>& notes) {
   if (!report.question.prices.any()) return;
-  if (report.unpriced_rows != 0)
-    notes.push_back(
-        fmt::format("{} no price and {} not in the cost (ration.toml: [report] price, or [[tenant]] price).",
-                    number_of(report.unpriced_rows, "row has", "rows have"), report.unpriced_rows == 1 ? "is" : "are"));
+  if (report.unpriced_rows != 0) notes.push_back(say<"report.unpriced">("count"_is(report.unpriced_rows)));
   if (report.partly_priced_rows != 0)
-    notes.push_back(fmt::format("Of {} only a part has a price: the cost is that of the part.",
-                                number_of(report.partly_priced_rows, "row", "rows")));
+    notes.push_back(say<"report.partly_priced">("count"_is(report.partly_priced_rows)));
 }
 
 bool has_pinned(const ReportRow& row) { return row.pinned && row.pinned->peak > 0; }
 
 /// Notes what is known about pinned host memory, if a row has figures of it.
-void note_pinned(const Report& report, std::vector<std::string>& notes) {
+void note_pinned(const Report& report, std::vector<Message>& notes) {
   if (std::ranges::none_of(report.rows, has_pinned)) return;
-  notes.push_back("Pinned host memory is on no GPU: it is in no sum and costs nothing.");
+  notes.push_back(fixed<"report.pinned">());
   const auto lacking =
       std::ranges::count_if(report.rows, [](const ReportRow& row) { return row.pinned && row.pinned_lacks; });
-  if (lacking != 0)
-    notes.push_back(fmt::format("Pinned host memory of {} was counted for a part of the time.",
-                                number_of(static_cast<std::size_t>(lacking), "row", "rows")));
+  if (lacking != 0) notes.push_back(say<"report.pinned_partly">("count"_is(lacking)));
 }
 
 }  // namespace
@@ -179,21 +169,24 @@ TableRow table_sum(const Report& report) {
   return sum;
 }
 
-std::vector<std::string> table_notes(const Report& report) {
-  std::vector<std::string> notes;
-  notes.push_back(fmt::format("{} to {}. Basis {}: {}.", rfc3339(report.from), rfc3339(report.to),
-                              name_of(report.question.basis), meaning_of(report.question.basis)));
+std::vector<Message> table_notes(const Report& report) {
+  std::vector<Message> notes;
+  const Basis basis = report.question.basis;
+  notes.push_back(say<"report.window">("from"_is(rfc3339(report.from)), "to"_is(rfc3339(report.to)),
+                                       "basis"_is(name_of(basis)), "meaning"_is(meaning_of(basis))));
   note_record(report, notes);
   TimeMs lost = 0;
   for (const Gap& gap : report.gaps) lost += gap.to - gap.from;
-  if (!report.gaps.empty()) {
-    notes.push_back(fmt::format("Gaps: {} ({}), not charged.", report.gaps.size(), duration(lost)));
-  }
+  if (!report.gaps.empty())
+    notes.push_back(say<"report.gaps">("count"_is(report.gaps.size()), "lost_seconds"_is(nanoseconds_of(lost))));
   note_prices(report, notes);
   note_pinned(report, notes);
   if (report.closed) {
-    notes.push_back(fmt::format("Period {} closed {}, seal {}{}.", report.period, rfc3339(report.closed->closed),
-                                report.closed->seal, report.closed->intact ? "" : " - WHICH NO LONGER FITS ITS LINES"));
+    const std::string closed = rfc3339(report.closed->closed);
+    notes.push_back(report.closed->intact ? say<"report.closed">("period"_is(report.period), "closed"_is(closed),
+                                                                 "seal"_is(report.closed->seal))
+                                          : say<"report.seal_broken">("period"_is(report.period), "closed"_is(closed),
+                                                                      "seal"_is(report.closed->seal)));
   }
   return notes;
 }

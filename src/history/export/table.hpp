@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/message.hpp"
 #include "history/report.hpp"
 
 namespace ration::history {
@@ -34,6 +35,6 @@ struct TableRow {
 [[nodiscard]] const char* why_no_pinned(const Report& report, const ReportRow& row);
 [[nodiscard]] TableRow table_sum(const Report& report);
 /// Returns the notes below the table: basis, missing records, gaps, missing prices, seal, and whether the rows add up.
-[[nodiscard]] std::vector<std::string> table_notes(const Report& report);
+[[nodiscard]] std::vector<Message> table_notes(const Report& report);
 
 }  // namespace ration::history

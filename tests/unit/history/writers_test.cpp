@@ -102,6 +102,8 @@ TEST_F(WritersTest, WhatLiesBeforeTheFirstRecordIsSaidAndNotInTheArithmetic) {
       << text;
   const auto document = to_json(*report);
   EXPECT_EQ(document["recorded_from"], "2026-01-05T00:30:00.000Z");
+  EXPECT_EQ(document["notes"].size(), document["notes_messages"].size());
+  EXPECT_EQ(document["notes_messages"][2]["message_id"], "report.recorded_from");
   EXPECT_EQ(document["sum_text"], "40.0 GiB × 0.045 h");
   question.window = {kStart - 24 * kHourMs, kStart - 23 * kHourMs};
   const auto before = reader().usage(question);
@@ -135,7 +137,7 @@ TEST_F(WritersTest, WhatHasNoPriceCostsNotNothing) {
   EXPECT_NE(text.find("| nlp | 240.0 | 240.0 | 300.0 | 8.0 | 80% | 0 | 240.00 EUR |"), std::string::npos) << text;
   EXPECT_NE(text.find("| 90.0 | 90.0 | 300.0 | 3.0 | 30% | 0 | n/a (no price) |"), std::string::npos) << text;
   EXPECT_NE(text.find("**240.00 EUR + 2 rows without a price**"), std::string::npos) << text;
-  EXPECT_NE(text.find("2 rows have no price and are not in the cost"), std::string::npos) << text;
+  EXPECT_NE(text.find("Rows without a price: 2. They are not in the cost"), std::string::npos) << text;
   const auto document = to_json(*report);
   EXPECT_EQ(document["cost"], 240);
   EXPECT_EQ(document["unpriced_rows"], 2);
@@ -152,7 +154,7 @@ TEST_F(WritersTest, ARowOfWhichOnlyAPartHasAPriceSaysSo) {
   EXPECT_EQ(find_row(*report, "GPU-0")->cost_cents, 240'00);
   EXPECT_EQ(report->partly_priced_rows, 1U);
   EXPECT_EQ(to_json(*report)["rows"][0]["cost_partial"], true);
-  EXPECT_NE(to_markdown(*report).find("Of 1 row only a part has a price"), std::string::npos);
+  EXPECT_NE(to_markdown(*report).find("Rows of which only a part has a price: 1."), std::string::npos);
   question.prices = {0, {{"nobody", 1'000'000'000}}};
   const auto none = reader().usage(question);
   EXPECT_FALSE(none->cost_known);

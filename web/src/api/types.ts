@@ -2,7 +2,7 @@
 // daemon says in FIELD stands FIELD_message (saidIn); beside `text`, `message_id` and `arguments`. A test holds each field
 // against share/ration/schema: that it is there, and that what may be missing or null there may be so here.
 
-import type { Value } from "../text/message";
+import type { Said, Value } from "../text/message";
 
 export interface Envelope<Data> {
   schema: string;
@@ -316,6 +316,8 @@ export interface Usage {
   adds_up: boolean;
   /** Sentences about the window: from when on anybody watched. */
   notes: string[];
+  /** The id and the arguments of each note. */
+  notes_messages: Omit<Said, "text">[];
   gaps: Gap[];
   period: string | null;
   closed: string | null;

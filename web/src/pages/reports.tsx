@@ -6,7 +6,7 @@ import { formatCount, formatDay, formatPercent, gibHours } from "../logic/format
 import { gpuName } from "../logic/workloads";
 import { isOperator, useStore } from "../state/store";
 import { setQuery, type View } from "../state/route";
-import { t } from "../text";
+import { saidText, t } from "../text";
 import { saidIn } from "../text/message";
 import { Amount, Badge, Choices, NotKnown, Panel, Swatch, type Reason } from "../ui/basics";
 import { describe } from "../ui/events";
@@ -22,6 +22,9 @@ const windows = ["1h", "24h", "7d", "30d", "thismonth", "lastmonth"];
 const groupings = ["tenant", "user", "workload", "label", "gpu", "day"] as const;
 const bases = ["used", "limit", "guarantee", "max", "peak"] as const;
 const shares = ["none", "even", "weighted"] as const;
+
+/** Notes of the daemon that this page shows in its own form. */
+const shownAnyway = new Set(["report.window", "report.adds_up", "report.contradiction", "report.gaps", "report.closed", "report.seal_broken"]);
 
 type Query = Record<"window" | "by" | "basis" | "price" | "share_idle", string>;
 
@@ -111,7 +114,8 @@ function UsageTable({ data, query, sort, devices }: { data: Usage; query: Query;
       <div class="report-notes">
         <Badge tone={data.adds_up ? "ok" : "bad"}>{t(data.adds_up ? "reports.addsUp" : "reports.addsUpNot", { capacity: formatCount(capacity, 1) })}</Badge>
         <span class="faint">{formatDay(data.from)} – {formatDay(data.to)} · {t("reports.unit")} · {t(`reports.basisNote.${basis}`)}</span>
-        {data.notes.map((note) => <span class="faint" key={note}>{note}</span>)}
+        {data.notes.map((text, index) => ({ text, ...data.notes_messages[index] })).filter((note) => !shownAnyway.has(note.message_id ?? ""))
+          .map((note) => <span class="faint" key={note.text}>{saidText(note)}</span>)}
         {data.gaps.length > 0 && <span class="faint">{t("reports.gaps", { count: data.gaps.length })}</span>}
         {data.closed && <span class="faint">{t("reports.closed", { period: data.period ?? "", day: formatDay(data.closed), seal: (data.seal ?? "").slice(0, 12) })}</span>}
         {data.seal_intact === false && <Badge tone="bad">{t("reports.sealBroken")}</Badge>}
