@@ -22,14 +22,31 @@
 
 namespace ration::sim {
 
+int open_node_file(const std::string& folder, const std::string& name) {
+  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+  const std::string path = folder + "/" + name;
+  const int made = ::open(path.c_str(), kFlags | O_CREAT | O_EXCL, 0600);
+  if (made < 0) return errno == EEXIST ? ::open(path.c_str(), kFlags) : -1;
+  share_as(folder, made);
+  return made;
+}
+
+void share_as(const std::string& folder, int made) {
+  struct stat outer {
+  }, inner{};
+  if (::stat(folder.c_str(), &outer) == 0 && ::fstat(made, &inner) == 0)
+    ::fchmod(made, outer.st_mode & (S_ISDIR(inner.st_mode) ? 0777 : 0666));
+}
+
 namespace {
 
 // Makes the state under another name, and links it into place when it is complete. So if the process that makes the
 // state is stopped meanwhile, other processes need not wait for it.
-bool make_state(const std::string& path) {
+bool make_state(const std::string& folder, const std::string& path) {
   std::string unfinished = path + ".XXXXXX";
   const FileDescriptor file{::mkostemp(unfinished.data(), O_CLOEXEC)};
   if (!file) return false;
+  share_as(folder, file.get());
   bool good = ::ftruncate(file.get(), sizeof(NodeState)) == 0;
   void* address =
       good ? ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) : MAP_FAILED;
@@ -135,7 +152,7 @@ bool Node::open() {
   // The file's name tells its layout, so that no other version of the simulator uses it.
   state_path_ = folder_ + "/state" + std::to_string(sizeof(NodeState));
   FileDescriptor file = reopen();
-  if (!file && make_state(state_path_)) file = reopen();
+  if (!file && make_state(folder_, state_path_)) file = reopen();
   void* address =
       file ? ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) : MAP_FAILED;
   if (address == MAP_FAILED) return false;
@@ -155,8 +172,7 @@ bool Node::open_memory() {
   std::call_once(memory_opened_, [this] {
     bool good = true;
     for (std::size_t device = 0; good && device < models().size(); ++device) {
-      const std::string path = folder_ + "/memory" + std::to_string(device);
-      files_[device] = ::open(path.c_str(), kOpenFlags, 0600);
+      files_[device] = open_node_file(folder_, "memory" + std::to_string(device));
       const std::uint64_t size = std::uint64_t{places(static_cast<int>(device))} << 21;
       good = files_[device] >= 0 && ::ftruncate(files_[device], static_cast<off_t>(size)) == 0;
       windows_[device] = good ? map_window(files_[device], size) : nullptr;

@@ -93,8 +93,11 @@ struct Granules {
   }
 };
 
-/// The flags for opening the node's files. A user who can write in its folder must not redirect them elsewhere.
-inline constexpr int kOpenFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+/// Opens a file of the node, or makes it for the users who may write in its folder. Such a user must not redirect the
+/// file elsewhere, so links are not followed. Returns a descriptor, or -1.
+[[nodiscard]] int open_node_file(const std::string& folder, const std::string& name);
+/// Gives a new file or folder in `folder` to the users who may write in `folder`.
+void share_as(const std::string& folder, int made);
 
 /// The view that this process has of the node. Thread-safe.
 class Node {

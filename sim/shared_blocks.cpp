@@ -73,13 +73,14 @@ SharedBlocks* SharedBlocks::get() {
 
 bool SharedBlocks::open() {
   folder_ = node_.folder() + "/shared";
-  ::mkdir(folder_.c_str(), 0700);
+  if (::mkdir(folder_.c_str(), 0700) == 0) {
+    const FileDescriptor made{::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    share_as(node_.folder(), made.get());
+  }
   return static_cast<bool>(control());
 }
 
-FileDescriptor SharedBlocks::control() const {
-  return FileDescriptor{::open((folder_ + "/control").c_str(), kOpenFlags, 0600)};
-}
+FileDescriptor SharedBlocks::control() const { return FileDescriptor{open_node_file(folder_, "control")}; }
 
 bool SharedBlocks::is_locked(std::uint64_t id) const {
   const FileDescriptor file = control();
@@ -104,12 +105,12 @@ std::uint64_t SharedBlocks::publish(int device, const Granules& granules, std::u
   if (index == kMaxShared || self() == 0) return 0;
   SharedRecord& record = state_.shared[index];
   const std::uint64_t id = ++state_.last_shared << kIndexBits | index;
-  const FileDescriptor file{::open(path_of(record).c_str(), kOpenFlags | O_TRUNC, 0600)};
+  const FileDescriptor file{open_node_file(folder_, std::to_string(index))};
   const FileHeader header{kMagic, id, size, static_cast<std::uint32_t>(device), granules.count};
   std::vector<std::uint32_t> list;
   for (std::uint32_t i = 0; i < granules.count; ++i) list.push_back(granules.at(i));
   const std::size_t bytes = list.size() * sizeof(std::uint32_t);
-  if (!file || ::write(file.get(), &header, sizeof header) != sizeof header ||
+  if (!file || ::ftruncate(file.get(), 0) != 0 || ::write(file.get(), &header, sizeof header) != sizeof header ||
       ::write(file.get(), list.data(), bytes) != static_cast<ssize_t>(bytes))
     return 0;
   record = {};

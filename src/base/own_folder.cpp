@@ -38,9 +38,19 @@ std::string unguessable_folder(const std::string& name) {
 
 /// Makes the folder if it is missing; any user may own it. Returns an empty text if the folder can be used as `use`
 /// demands, or the reason why it cannot.
-std::string make_trusted_folder(const std::string& folder, int use) {
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
+std::string make_trusted_folder(const std::string& folder, int use, mode_t mode = 0700) {
+  if (::mkdir(folder.c_str(), 0700) == 0)
+    ::chmod(folder.c_str(), mode);  // whatever the umask is
+  else if (errno != EEXIST)
+    return std::strerror(errno);
   return ::access(folder.c_str(), use) == 0 ? "" : std::strerror(errno);
+}
+
+/// Returns the mode of nodes in a folder: whoever may make nodes there may also use those of others.
+mode_t mode_of_nodes(const std::string& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return 0700;
+  return 0700 | ((status.st_mode & S_IWGRP) != 0 ? 0070 : 0) | ((status.st_mode & S_IWOTH) != 0 ? 0007 : 0);
 }
 
 /// Returns why a process of this user cannot join the node whose state lies in the folder; empty if it can.
@@ -118,8 +128,9 @@ SimulatedNodeFolder simulated_node_folder(const std::string& description) {
     node.path = real_path(given);
     node.problem = make_trusted_folder(node.path, X_OK);
     if (!node.problem.empty()) return node;
+    const mode_t mode = mode_of_nodes(node.path);
     node.path += name;
-    node.problem = make_trusted_folder(node.path, R_OK | W_OK | X_OK);
+    node.problem = make_trusted_folder(node.path, R_OK | W_OK | X_OK, mode);
     if (!node.problem.empty()) return node;
   } else {
     const std::string runtime = own_runtime_folder();

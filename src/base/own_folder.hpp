@@ -39,8 +39,8 @@ struct SimulatedNodeFolder {
 
 /// Returns the folder that all processes of a simulated node share; RATION_SIM describes the node. The folder lies
 /// below RATION_SIM_DIR, whose owner is not checked, or, if that is not set, below a folder of this user. Makes the
-/// folder if it is missing. The UUIDs of the simulated GPUs follow from the folder's real path, so every spelling of
-/// RATION_SIM_DIR and of a TOML file gives the same UUIDs.
+/// folder if it is missing; users who may write into RATION_SIM_DIR share its nodes. The UUIDs of the simulated GPUs
+/// follow from the folder's real path, so every spelling of RATION_SIM_DIR and of a TOML file gives the same UUIDs.
 [[nodiscard]] SimulatedNodeFolder simulated_node_folder(const std::string& description);
 
 }  // namespace ration

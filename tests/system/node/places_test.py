@@ -196,6 +196,20 @@ class OneDaemon(Machine):
         self.assertEqual((done.returncode, done.stderr.split()[0]), (1, "E1417"), done.stderr)
         self.assertRegex(done.stderr, "Permission denied")
 
+    def test_who_may_write_into_the_folder_of_simulated_nodes_shares_them(self):
+        (self.folder / "sim").chmod(0o1777)
+        work = "--limit", "2GiB", "--", BIN / "ration-workload", "steps", "300MiB:0s"
+        for owner, other, node in ((None, NOBODY, "--sim=T4:16GiB:context=64MiB"), (NOBODY, None, "--sim=T4:8GiB:context=64MiB")):
+            with self.subTest(owner=owner):
+                for user in (owner, other):
+                    done = self.ration("run", node, *work, user=user)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                holder = subprocess.Popen(self.words(BIN / "ration", "run", node, "--limit", "3GiB", "--", BIN / "ration-workload", "hold", "2GiB", user=owner),
+                                          env=self.environment, stdout=subprocess.PIPE, text=True)
+                self.addCleanup(lambda: (holder.terminate(), holder.communicate()))
+                self.assertIn("holding", holder.stdout.readline())
+                self.assertIn("2.06 GiB", self.ration("ps", node, user=other).stdout)
+
     def test_a_runtime_folder_of_somebody_else_is_not_used(self):
         """`sudo -E` keeps the user's XDG_RUNTIME_DIR, in which that user can exchange every folder."""
         self.environment.pop("RATION_SIM_DIR")
