@@ -122,10 +122,11 @@ Result<int> service(const Session& session, const ServiceOptions& options) {
     return 0;
   }
   if (options.action == "install") {
-    if (packaged.empty())
+    if (packaged.empty()) {
       RATION_TRY(write_unit(session, path, unit_text(user)));
-    else
+    } else {
       fmt::print("the package has installed {}\n", packaged);
+    }
     if (!options.now) {
       fmt::print("next:  systemctl {}enable --now rationd\n", user ? "--user " : "");
       return 0;
