@@ -299,7 +299,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"report.before_pruned", "what was before is no longer kept"},
     {"report.before_no_daemon", "before that the daemon was not running"},
     {"report.gaps", "Gaps: {count} ({lost_seconds}), not charged."},
-    {"report.unpriced", "Rows without a price: {count}. They are not in the cost (ration.toml: [report] price, or [[tenant]] price)."},
+    {"report.unpriced", "Rows without a price: {count}. They are not in the cost. In ration.toml, the sections report and tenant have a price."},
     {"report.partly_priced", "Rows of which only a part has a price: {count}. Their cost is the cost of that part."},
     {"report.pinned", "Pinned host memory is on no GPU: it is in no sum and costs nothing."},
     {"report.pinned_partly", "Rows whose pinned host memory was counted for a part of the time: {count}."},

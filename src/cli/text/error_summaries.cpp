@@ -50,7 +50,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1412", "the word after why is not the number of a denial, an event or a place in the queue",
        "d-17-3 (a denial), 42 (an event), q-5 (a place in the queue)"},
       {"E1413", "there is no record of that denial", "ration ps"},
-      {"E1414", "ration run was started inside a workload, which has its limit already",
+      {"E1414", "a program inside a workload asked for a limit of its own",
        "ration set NAME --limit SIZE   changes that limit"},
       {"E1415", "not a label", "--label key=value"},
       {"E1416", "an unknown value of --account or --managed",

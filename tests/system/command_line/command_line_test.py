@@ -251,7 +251,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.ration("run", NODE, "--name", "a'b", "--", "true").returncode, 0)
 
     def test_a_name_is_no_number_of_something_else(self):
-        self.assertIn("the tenant is 'default'", self.ration("help", "tenant").stdout)
+        self.assertIn("their tenant is 'default'", self.ration("help", "tenant").stdout)
         for name in ("42", "q-1", "e-7", "d-1-1"):
             self.refused(2, "E1409", "run", NODE, "--name", name, "--", "true")
         self.assertEqual(self.ration("run", NODE, "--name", "d-2", "--", "true").returncode, 0)

@@ -277,7 +277,7 @@ class Explain(Faces):
         self.addCleanup(lambda: (both.terminate(), both.communicate()))
         both.stdout.readline()
         text = self.ration("explain", "both", self.node).stdout
-        self.assertEqual(re.findall(r"on (GPU \d Tesla T4) - what", text), ["GPU 0 Tesla T4", "GPU 1 Tesla T4"])
+        self.assertEqual(re.findall(r"on (GPU \d Tesla T4) - the parts", text), ["GPU 0 Tesla T4", "GPU 1 Tesla T4"])
         self.assertEqual([row["gpu"] for row in self.document("explain", "both", self.node)["data"]], [0, 1])
         self.assertEqual(self.ration("set", "both", self.node, "--limit", "512MiB", "--yes").returncode, 0)
         self.assertIn("ration set both --limit 1088MiB --gpu 0\n", of_any_node(self.ration("explain", "both", self.node).stdout))

@@ -38,7 +38,8 @@ TEST(IdleWatch, NobodyIsSuspendedWhoMayBeComputing) {
   const auto unknown = watch.decide({"a", 5_GiB, 0, std::nullopt}, policy, 31 * kMinutes);
   ASSERT_TRUE(unknown);
   EXPECT_EQ(unknown->action, IdleAction::kReport);
-  EXPECT_NE(unknown->reason.find("not known, so it is not suspended"), std::string::npos);
+  EXPECT_NE(unknown->reason.find("does not know whether the workload computes, so the workload is not suspended"),
+            std::string::npos);
   EXPECT_EQ(watch.decide({"b", 5_GiB, 0, 0}, policy, 31 * kMinutes)->action, IdleAction::kSuspend);
   EXPECT_EQ(watch.decide({"c", 0_GiB, 0, 0}, policy, 31 * kMinutes)->action, IdleAction::kReport);
 }

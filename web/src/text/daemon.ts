@@ -274,7 +274,7 @@ export const messages: Record<string, string> = {
   "report.before_pruned": "更早的记录已不再保留",
   "report.before_no_daemon": "在此之前守护进程未运行",
   "report.gaps": "空档：{count} 个（{lost_seconds}），不计费。",
-  "report.unpriced": "没有单价的行：{count}。它们不计入费用（ration.toml：[report] price 或 [[tenant]] price）。",
+  "report.unpriced": "没有单价的行：{count}。它们不计入费用。ration.toml 的 report 与 tenant 两节可设单价。",
   "report.partly_priced": "只有一部分有单价的行：{count}。其费用只是该部分的费用。",
   "report.pinned": "固定主机内存不在任何 GPU 上：不计入任何总和，也不收费。",
   "report.pinned_partly": "固定主机内存只在部分时间被计量的行：{count}。",
