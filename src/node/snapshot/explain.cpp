@@ -151,10 +151,10 @@ std::vector<std::string> sentences(const Overrun& overrun, const std::function<s
   if (overrun.pooled > Bytes{0})
     lines.push_back(
         fmt::format("could be freed: the unused part of the {} in the driver's pools", size_text(overrun.pooled)));
-  lines.push_back(fmt::format(
-      "stays in use until the program frees it or ends: {} allocated and {} in contexts. If the program has "
-      "ration's library, the library returns the memory that the program does not use",
-      size_text(overrun.live), size_text(overrun.context)));
+  lines.push_back(
+      fmt::format("in use until the program frees it or ends: {} allocated and {} in contexts; if the program has "
+                  "ration's library, the library returns the memory that the program does not use",
+                  size_text(overrun.live), size_text(overrun.context)));
   return lines;
 }
 
