@@ -152,8 +152,8 @@ std::vector<std::string> sentences(const Overrun& overrun, const std::function<s
     lines.push_back(
         fmt::format("could be freed: the unused part of the {} in the driver's pools", size_text(overrun.pooled)));
   lines.push_back(
-      fmt::format("in use until the program frees it or ends: {} allocated and {} in contexts; if the program has "
-                  "ration's library, the library returns the memory that the program does not use",
+      fmt::format("in use: {} allocated and {} in contexts, until the program frees them or ends; if the program has "
+                  "ration's library, the library returns unused memory",
                   size_text(overrun.live), size_text(overrun.context)));
   return lines;
 }

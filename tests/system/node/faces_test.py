@@ -297,7 +297,7 @@ class Explain(Faces):
             self.assertIn("ration set big --limit 2112MiB", of_any_node(shrinking["fix"]))
         text = self.ration("explain", "big", self.node).stdout
         self.assertIn("over its limit of 1.00 GiB by 1.06 GiB", text)
-        self.assertIn("in use until the program frees it or ends: 2.00 GiB allocated and 64.0 MiB in contexts", text)
+        self.assertIn("in use: 2.00 GiB allocated and 64.0 MiB in contexts, until the program frees them or ends", text)
         self.assertIn("ration trim big", of_any_node(text))
         self.assertEqual(self.ration("set", "big", self.node, "--limit", "2112MiB").returncode, 0, "as it said")
         self.assertNotIn("shrinking", self.document("explain", "big", self.node)["data"][0])
