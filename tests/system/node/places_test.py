@@ -56,9 +56,9 @@ class Machine(unittest.TestCase):
         process.greeting = line
         return process
 
-    def holding(self, name, *options, size="1GiB", node=NODE, **env):
+    def holding(self, name, *options, size="1GiB", node=NODE, user=None, **env):
         process = subprocess.Popen(self.words(BIN / "ration", "run", node, "--name", name, "--limit", "2GiB", *options, "--",
-                                              BIN / "ration-workload", "hold", size),
+                                              BIN / "ration-workload", "hold", size, user=user),
                                    env=dict(self.environment, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.communicate()))
         line = process.stdout.readline()
@@ -204,11 +204,8 @@ class OneDaemon(Machine):
                 for user in (owner, other):
                     done = self.ration("run", node, *work, user=user)
                     self.assertEqual(done.returncode, 0, done.stderr)
-                holder = subprocess.Popen(self.words(BIN / "ration", "run", node, "--limit", "3GiB", "--", BIN / "ration-workload", "hold", "2GiB", user=owner),
-                                          env=self.environment, stdout=subprocess.PIPE, text=True)
-                self.addCleanup(lambda: (holder.terminate(), holder.communicate()))
-                self.assertIn("holding", holder.stdout.readline())
-                self.assertIn("2.06 GiB", self.ration("ps", node, user=other).stdout)
+                self.holding("own", node=node, user=owner)
+                self.assertIn("1.06 GiB of", self.ration("ps", node, user=other).stdout)
 
     def test_a_runtime_folder_of_somebody_else_is_not_used(self):
         """`sudo -E` keeps the user's XDG_RUNTIME_DIR, in which that user can exchange every folder."""
