@@ -119,7 +119,7 @@ Result<Bytes> parse_from(std::string_view typed, std::size_t start, const Whole&
     if (share && number == 100) return of;  // correct even while `of` is unknown (kUnlimited)
     if (bytes >= static_cast<double>(kUnlimited.count()))
       return too_large(text, fmt::format("any {} has", whole.place));
-    return Bytes{static_cast<std::uint64_t>(std::round(bytes))};  // 8.19 kB are 8190 bytes
+    return Bytes{static_cast<std::uint64_t>(share ? bytes : std::round(bytes))};  // 8.19 kB are 8190 bytes
   }
   return no_size(typed);
 }
