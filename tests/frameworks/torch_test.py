@@ -3,6 +3,7 @@
 Run by the Python that has it."""
 import pathlib
 import subprocess
+import textwrap
 import unittest
 
 from case import BUILD, CONTEXT, LIMITS, RATION, SOURCE, TORCH, FrameworkCase, GiB, MiB
@@ -301,7 +302,12 @@ class Launchers(FrameworkCase):
 
     def started(self, *command):
         program = pathlib.Path(self.folder.name, "train.py")
-        program.write_text("import os, torch\nprint(os.environ.get('LOCAL_RANK'), (torch.ones(4, device='cuda') + 1).shape[0], torch.cuda.mem_get_info()[1] >> 20)\n")
+        program.write_text(textwrap.dedent("""
+            import os, torch
+            elements = (torch.ones(4, device='cuda') + 1).shape[0]
+            line = f"{os.environ.get('LOCAL_RANK')} {elements} {torch.cuda.mem_get_info()[1] >> 20}\\n"
+            os.write(1, line.encode())  # In one piece: the ranks share one pipe.
+        """))
         self.environment["PATH"] = "/usr/bin:/bin"
         done = subprocess.run([RATION, "run", "--sim=T4", "--limit", "2GiB", "--", *command, str(program)],
                               env=self.environment, capture_output=True, text=True, timeout=180)
