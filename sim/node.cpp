@@ -332,12 +332,12 @@ int Node::slot() {
                   [&](const ProcessRecord& process) { return process.in_use != 0 && process.identity.same_as(self); }))
     reap();
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const FileDescriptor file = reopen();
+    FileDescriptor file = reopen();
     for (int index = 0; file && index < kMaxProcesses; ++index) {
       ProcessRecord& process = state_->processes[index];
       if (process.in_use != 0 || !lock_byte(file.get(), static_cast<std::uint32_t>(index))) continue;
-      own_process->presence = keep_open(file.get());
-      if (own_process->presence.get() == nullptr) return -1;
+      own_process->presence = keep_locked(std::move(file), static_cast<std::uint32_t>(index), reopen());
+      if (!own_process->presence) return -1;
       state_->process_bound = std::max(state_->process_bound, static_cast<std::uint32_t>(index) + 1);
       Turnstile& turnstile = state_->turnstiles[index];
       turnstile.state = turnstile.moving = kRunning;

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/file.hpp"
+#include "base/byte_lock.hpp"
 
 namespace ration::sim {
 
@@ -36,7 +36,7 @@ void make_turnstile(Turnstile& turnstile);
 struct OwnProcess {
   std::atomic<Turnstile*> turnstile;         // null before cuInit and when the process ends
   std::atomic<int> record;                   // the number of its record in the node, counted from 1; 0: none
-  Mapping presence;                          // keeps the lock of that record; changes require the node's lock
+  LockKeeper presence;                       // keeps the lock of that record; changes require the node's lock
   std::atomic<std::uint64_t> pid_namespace;  // 0: not known yet
 };
 extern OwnProcess* own_process;  // never null

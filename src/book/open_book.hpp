@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/byte_lock.hpp"
 #include "base/file.hpp"
 #include "book/terms.hpp"
 
@@ -34,7 +35,7 @@ struct OpenBook {
   ChargeListener listener = nullptr;  // changes while other threads use the book
   DeathListener death_listener = nullptr;
   Mapping mapping;
-  Mapping slot_lock;  // keeps the lock of the slot; see processes.cpp
+  LockKeeper slot_lock;  // keeps the lock of the slot; see processes.cpp
   char path[4096] = {};
   std::uint64_t inode = 0, device = 0;  // the identity of the file
 

@@ -166,7 +166,7 @@ bool Processes::attach() const noexcept {
   reap();
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (attempt > 0) reap();
-    const FileDescriptor file = reopen(*book_);
+    FileDescriptor file = reopen(*book_);
     for (std::uint32_t index = 0; file && index < kCommonSlot; ++index) {
       Word& state = book_->layout->slots[index].state;
       const auto is_free = [&] { return life_of(state.load(std::memory_order_acquire)) == SlotLife::kFree; };
@@ -175,8 +175,8 @@ bool Processes::attach() const noexcept {
         unlock_byte(file.get(), index);
         continue;
       }
-      book_->slot_lock = keep_open(file.get());
-      if (book_->slot_lock.get() == nullptr) return false;
+      book_->slot_lock = keep_locked(std::move(file), index, reopen(*book_));
+      if (!book_->slot_lock) return false;
       prepare(*book_, index, self);
       state.store(state_word(generation_of(state.load(kRelaxed)), SlotLife::kUsed), std::memory_order_release);
       book_->slot = index;
@@ -202,7 +202,7 @@ void Processes::detach() const noexcept {
     // If the lock is not available, the next reaping clears the slot.
     if (held || !shares) refund_and_free(*book_, index, state, returned);
   }
-  book_->slot_lock = Mapping{};
+  book_->slot_lock = LockKeeper{};
   Waiting(*book_).wake();
 }
 
@@ -224,7 +224,7 @@ void Processes::note(Unmovable what) const noexcept {
 void Processes::forget_slot() const noexcept {
   book_->slot = kNoSlot;
   book_->set_own(nullptr);
-  book_->slot_lock.release();  // a child has no such mapping
+  book_->slot_lock.forget();
 }
 
 Bytes Processes::reap() const noexcept { return reap_and_wake(*book_).sum(); }

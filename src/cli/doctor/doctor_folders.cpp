@@ -1,5 +1,6 @@
 // The checks of `ration doctor` for the folders of ration. These folders are everything that ration leaves on a
 // machine.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/byte_lock.hpp"
 #include "base/own_folder.hpp"
 #include "cli/doctor/doctor_findings.hpp"
 #include "config/configuration.hpp"
@@ -48,6 +50,27 @@ Finding size_finding(const Session& session, const std::string& path, const Amou
   return finding;
 }
 
+/// Returns true if programs that use files in this folder count as ended when they close all descriptors.
+bool forgets_programs(const std::string& folder) {
+  std::string path = folder + "/lock.XXXXXX";
+  const FileDescriptor file{::mkostemp(path.data(), O_CLOEXEC)};
+  if (!file) return false;  // nobody here can write there
+  const bool keeps = mapping_keeps_lock(file.get(), 0, FileDescriptor{::open(path.c_str(), O_RDWR | O_CLOEXEC)});
+  ::unlink(path.c_str());
+  return !keeps;
+}
+
+/// Turns the finding into a warning if the folder is on a filesystem such as overlayfs.
+Finding with_doubt(Finding finding, const std::string& folder, const char* variable) {
+  if (!forgets_programs(folder)) return finding;
+  Finding doubt = warn(finding.text + "; on this filesystem, a program that closes all its descriptors counts as ended",
+                       fmt::format("Use a folder on a tmpfs for every program of this machine or container, for "
+                                   "example: export {}=/dev/shm/ration-{}",
+                                   variable, ::getuid()));
+  doubt.details = std::move(finding.details);
+  return doubt;
+}
+
 Finding not_there(const std::string& path, const std::string& why) {
   Finding finding = ok(fmt::format("{}: n/a ({})", path, why));
   finding.details = {{"path", path}, {"size_bytes", nullptr}, {"size_bytes_na", why}, {"files", 0}};
@@ -86,7 +109,7 @@ Finding check_runtime(const Session& session) {
   Finding finding = size_finding(session, store->folder(), amount,
                                  fmt::format(", {} ({} running)", counted(books.size(), "book"), running));
   finding.details["books"] = books.size();
-  return finding;
+  return with_doubt(std::move(finding), store->folder(), "RATION_RUNTIME_DIR");
 }
 
 Finding check_state(const Session& session) {
@@ -107,7 +130,7 @@ Finding check_simulated_nodes(const Session& session) {
   if (!fs::exists(path, error)) return not_there(path, "no GPU was simulated");
   Amount amount;
   amount.add(path);
-  return size_finding(session, path, amount);
+  return with_doubt(size_finding(session, path, amount), path, "RATION_SIM_DIR");
 }
 
 }  // namespace ration::cli
