@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Lays the documentation out for MkDocs: docs/site.py FOLDER. Every page of docs/, and those that lie elsewhere in the sources, in one tree; links between them follow."""
+import copy
 import os
 import pathlib
 import re
@@ -16,6 +17,10 @@ def place_of(path):
     """Of a file of the sources in the tree; None: it is not shown."""
     name = path.relative_to(SOURCE).as_posix()
     return ELSEWHERE.get(name, name.removeprefix("docs/") if name.startswith("docs/") else None)
+
+
+def is_chinese(place):
+    return place.startswith("zh/")
 
 
 def spaced(text):
@@ -43,7 +48,11 @@ def main(folder):
             aimed = (page.parent / link[2]).resolve()
             place = place_of(aimed)
             # What is no page is named: it lies in the sources.
-            return f"[{link[1]}]({os.path.relpath(target / place, here.parent)}{link[3] or ''})" if place and place.endswith(".md") else link[1]
+            if not place or not place.endswith(".md"):
+                return link[1]
+            told = re.search("英文|English", link.string[max(0, link.start() - 6):link.end()])
+            mark = "（英文）" if is_chinese(place_of(page)) and not is_chinese(place) and not told else ""
+            return f"[{link[1]}]({os.path.relpath(target / place, here.parent)}{link[3] or ''}){mark}"
 
         text = re.sub(r"^<!-- (?:needs|run by|follows): .*-->\n", "", page.read_text())
         here.parent.mkdir(parents=True, exist_ok=True)
@@ -54,13 +63,39 @@ def main(folder):
 
 
 # What the theme writes around a page, in Chinese.
-FRAME = {'<html lang="en"': '<html lang="zh-CN"', "Skip to content": "跳转到正文", "Table of contents": "目录", "Back to top": "回到页面顶部", 'placeholder="Search"': 'placeholder="搜索"',
-         "Initializing search": "正在初始化搜索", "Copy to clipboard": "复制", "Type to start searching": "输入以开始搜索"}
+FRAME = {'<html lang="en"': '<html lang="zh-CN"', "Skip to content": "跳转到正文", "Table of contents": "目录", "Back to top": "回到页面顶部",
+         "Initializing search": "正在初始化搜索", "Copy to clipboard": "复制", "Type to start searching": "输入以开始搜索",
+         '="Search"': '="搜索"', '="Clear"': '="清空"', '="Dark"': '="深色"', '="Light"': '="浅色"', '="Header"': '="页眉"', '="Navigation"': '="导航"'}
+# The titles of mkdocs.yml, in the menu of a page in Chinese.
+MENU = {"What do you want?": "你想做什么", "Model servers": "模型服务", "Training whose shares change": "份额会变的训练", "A training that dies": "跑着跑着就挂的训练",
+        "Two model servers on one GPU": "一块 GPU 上的两个模型服务", "From 24 GB to 16 GB": "从 24 GB 到 16 GB", "More than the tensors": "比张量多出来的显存", "CI without a GPU": "没有 GPU 的 CI",
+        "Accounts for a department": "部门账目", "How it works": "原理", "The daemon": "守护进程", "What it cannot hold": "哪些情况管不住", "Frameworks": "各个框架", "Tests of memory": "测试显存",
+        "Recordings in other programs": "在其他程序中查看运行记录", "How many GPUs would it take": "需要多少块 GPU", "How a limit holds": "上限怎样生效", "Recordings": "运行记录", "The pool": "显存池",
+        "The simulated GPU": "模拟的 GPU", "Reference": "参考", "HTTP": "HTTP 接口", "Metrics": "指标", "What stays the same": "各版本之间什么不变", "Security": "安全", "Figures": "性能数据", "Changes": "变更记录",
+        "For whoever changes it": "参与开发", "Architecture": "内部结构", "Decisions": "设计决定", "Working on it": "怎样参与", "Machines with a GPU": "有 GPU 的机器", "Examples": "示例"}
+
+
+def on_page_context(context, page, nav, **_):
+    """Called by MkDocs with each page: the menu of a page in Chinese has the pages in Chinese first, then those that are in English alone."""
+    if is_chinese(page.file.src_uri):
+        (own,) = (item for item in nav.items if item.title == "中文")
+        translated = {child.file.src_uri.rpartition("/")[2] for child in own.children}
+        menu = context["nav"] = copy.copy(nav)
+        menu.homepage, menu.items = own.children[0], [own]
+        for section in (copy.copy(item) for item in nav.items if item.children and item is not own):
+            section.title = f"{MENU.get(section.title, section.title)}（英文）"
+            section.children = [copy.copy(child) for child in section.children if child.file.src_uri.rpartition("/")[2] not in translated]
+            for child in section.children:
+                child.title = MENU.get(child.title, child.title)
+            menu.items.append(section)
+        menu.items.append(copy.copy(nav.homepage))
+        menu.items[-1].title = "English"
+    return context
 
 
 def on_post_page(output, page, **_):
     """Called by MkDocs (`hooks` of mkdocs.yml) with each page: the theme knows one language for all of them."""
-    if page.file.src_uri.startswith("zh/"):
+    if is_chinese(page.file.src_uri):
         for english, chinese in FRAME.items():
             output = output.replace(english, chinese)
     return output

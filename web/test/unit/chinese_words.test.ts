@@ -1,8 +1,10 @@
 // The Chinese of the dashboard, of README.zh.md and of docs/zh uses the words of docs/zh/glossary.md, whose last column lists what is not written.
+// Where the English of the dashboard has a word of the glossary, its Chinese has the glossary's word.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
+import { englishTable } from "../../mock/messages";
 import { messages } from "../../src/text/daemon";
 import { rejections } from "../../src/text/rejections";
 import { table } from "../../src/text/table";
@@ -29,6 +31,22 @@ function* chinese(): Generator<[string, string]> {
 
 test("no Chinese text uses a word that the glossary replaces", () => {
   assert.deepEqual([...chinese()].flatMap(([where, text]) => wrongIn(text).map((wrong) => `${where}: ${wrong}`)), []);
+});
+
+/** Words that a Chinese sentence may leave out, or say by another turn of phrase. */
+const loose = ["limit", "guarantee", "workload", "tenant", "slice", "share", "book", "recording", "suspended", "daemon", "account", "claim", "managed memory", "filter", "you"];
+const said = rows.filter(([word = ""]) => word !== "英文" && !loose.includes(word)).flatMap(([words = "", chinese = ""]) => words.split(", ")
+  .map((word) => ({ word, pattern: new RegExp(`\\b${word}(s|ed)?\\b`, "i"), chinese: chinese.split(/[、（）]/).filter((each) => each !== "") })));
+
+/** The words of the English without their word in Chinese. */
+const notSaidIn = (english: string, chinese: string): string[] =>
+  said.filter((each) => each.pattern.test(english.replace(/\{\w+\}/g, "")) && !each.chinese.some((word) => chinese.includes(word))).map((each) => `${each.word}: ${each.chinese.join("、")}`);
+
+test("the Chinese of the dashboard says the words of its English", () => {
+  const both = [...Object.entries(table).map(([key, [english, chinese]]) => [key, english, chinese] as const), ...[...englishTable()].map(([id, english]) => [id, english, messages[id] ?? ""] as const)];
+  assert.ok(both.length > 700 && said.length > 40);
+  assert.deepEqual(both.flatMap(([where, english, chinese]) => notSaidIn(english, chinese).map((missing) => `${where}: ${missing}`)), []);
+  assert.deepEqual(notSaidIn("Period {tick} closed", "周期 {tick} 已结账"), ["period: 账期"]);
 });
 
 test("the glossary's words are read: a word alone, and a word that some compounds may contain", () => {

@@ -105,7 +105,7 @@ test("a message is told by its id: with a list, a message within it, and without
   const changes = [say("limit.change", { before_bytes: 2 * 2 ** 30, after_bytes: 3 * 2 ** 30 }), say("guarantee.change", { before_bytes: 0, after_bytes: 2 ** 30 })];
   const changed = say("limit.changed", { workload: "nlp/train", changes, gpu: 0, by: "root", over_bytes: 2 ** 30 });
   assert.equal(changed.text, "nlp/train: limit 2.00 GiB → 3.00 GiB, guarantee 0 B → 1.00 GiB on GPU 0, by root; shrinking, over by 1.00 GiB");
-  assert.equal(messageInChinese(changed), "nlp/train：GPU 0 的上限 2.00 GiB → 3.00 GiB，保底显存 0 B → 1.00 GiB，操作者 root；正在收缩，超出 1.00 GiB");
+  assert.equal(messageInChinese(changed), "nlp/train：GPU 0 的上限 2.00 GiB → 3.00 GiB，保底显存 0 B → 1.00 GiB，操作者 root；收缩中，超出 1.00 GiB");
   const all = say("limit.changed", { workload: "nlp/train", changes: changes.slice(0, 1), by: "root" });
   assert.equal(all.text, "nlp/train: limit 2.00 GiB → 3.00 GiB, by root");
   assert.equal(messageInChinese(all), "nlp/train：上限 2.00 GiB → 3.00 GiB，操作者 root");
