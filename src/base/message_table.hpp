@@ -131,6 +131,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"process.without_guard", "started by workload {workload}, but without the guard"},
     {"process.book_removed", "its book {book} was removed while the process ran, and no other book counts its memory"},
     {"process.outside", "not started through ration"},
+    {"process.of_another_user", "another user's: only a daemon of root sees whether a limit applies"},
     {"orphaned.closed", "{orphaned_bytes} of GPU {gpu} are in use, and the driver lists no process that holds them; no process has {file} open"},
     {"orphaned.open", "{orphaned_bytes} of GPU {gpu} are in use, and the driver lists no process that holds them; {file} is open in {openers}"},
     {"orphaned.opener", "pid {pid} ({command}, state {state})"},

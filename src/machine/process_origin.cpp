@@ -1,5 +1,6 @@
 #include "machine/process_origin.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/file.hpp"
 #include "base/process.hpp"
 #include "base/utf8.hpp"
 #include "base/whole_file.hpp"
@@ -102,6 +104,14 @@ Origin origin_of_cgroup(const std::string& cgroup) {
   return origin;
 }
 
+std::optional<std::string> variable_of(std::int32_t pid, const std::string& name) {
+  const std::string path = fmt::format("/proc/{}/environ", pid);
+  if (!FileDescriptor{::open(path.c_str(), O_RDONLY | O_CLOEXEC)}) return std::nullopt;
+  const std::string variables = '\0' + content_of(path), begin = '\0' + name + '=';
+  const std::size_t at = variables.find(begin);
+  return at == std::string::npos ? "" : variables.substr(at + begin.size()).c_str();
+}
+
 bool is_in_another_namespace(std::int32_t pid) {
   struct stat its_own {};
   return ::stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &its_own) != 0 || its_own.st_ino != own_pid_namespace();
@@ -118,7 +128,7 @@ Origin origin_of(std::int32_t pid) {
   origin.command.resize(origin.command.find_last_not_of(' ') + 1);
   origin.command = shortened(origin.command, 200);
   struct stat status {};
-  if (::stat(folder.c_str(), &status) == 0) origin.user = user_name(status.st_uid);
+  if (::stat(folder.c_str(), &status) == 0) origin.user = user_name(status.st_uid), origin.uid = status.st_uid;
   return origin;
 }
 

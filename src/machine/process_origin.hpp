@@ -11,12 +11,17 @@ namespace ration::machine {
 
 struct Origin {
   std::string user, command;
+  std::optional<std::uint32_t> uid;  ///< absent if the process has ended
   std::string container;  ///< engine and beginning of the container's id: `docker:4f2a91c03b77`; empty if in none
   std::string how;        ///< `login session 3`, `cron.service`; empty if its cgroup names neither
 };
 
 /// Returns the origin of a process of this machine. Unreadable parts stay empty.
 [[nodiscard]] Origin origin_of(std::int32_t pid);
+
+/// Returns the value with which the process was started; empty if the variable was not set; absent if this user may not
+/// read the environment of the process.
+[[nodiscard]] std::optional<std::string> variable_of(std::int32_t pid, const std::string& name);
 
 /// Returns true if the process is in another pid namespace than this process, as in a container, or if that cannot be
 /// seen.

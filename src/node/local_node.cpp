@@ -1,15 +1,19 @@
 #include "node/local_node.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "admission/denials.hpp"
 #include "base/clock.hpp"
 #include "http/grammar.hpp"
 #include "http/problem.hpp"
+#include "machine/process_origin.hpp"
 #include "machine/user_names.hpp"
+#include "node/books/known_folders.hpp"
 #include "node/http/event_view.hpp"
 #include "node/limits/unwatched_changes.hpp"
 
@@ -28,6 +32,7 @@ Result<std::unique_ptr<LocalNode>> LocalNode::open(NodeOptions options, book::St
                          [&](const auto& account) { return gpu_of(moment, account.device).has_value(); });
     });
   RATION_TRY(moment.registry.watch(node->store_.folder(), ::getuid()));
+  for (const auto& [folder, owner] : folders_of_others()) (void)moment.registry.watch(folder, owner);
   node->tick_now();
   return node;
 }
@@ -46,10 +51,25 @@ void LocalNode::tick_now() {
   moment_.now_ns = moment_.time_of_day_ns = unix_time_ns();
   moment_.machine = options_.query();
   moment_.slices = options_.slices();
+  if (moment_.machine && ::getuid() == 0) watch_books_of(*moment_.machine);
   moment_.registry.refresh();
   for (const auto& [path, workload] : moment_.registry.workloads()) subjects_.limits.limits.add(workload);
   builder_.build(moment_, subjects_);
   for (UngovernedView& each : moment_.snapshot.ungoverned) each.policy = nullptr;  // no daemon applies a policy
+}
+
+// Watches the folders of the books with which the processes on the devices were started, whosever they are.
+void LocalNode::watch_books_of(const machine::Machine& machine) {
+  for (const machine::Device& device : machine.devices) {
+    if (!device.processes) continue;
+    for (const auto& process : *device.processes) {
+      const auto book = machine::variable_of(process.pid, "RATION_BOOK");
+      if (!book || book->empty()) continue;
+      const auto folder = std::filesystem::path(*book).parent_path().parent_path();
+      struct stat status {};
+      if (::lstat(folder.c_str(), &status) == 0) (void)moment_.registry.watch(folder, status.st_uid);
+    }
+  }
 }
 
 void LocalNode::record(Events events) {

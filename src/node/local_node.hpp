@@ -1,4 +1,5 @@
-// A node without a daemon: one user's books and the devices, read by this process for one command.
+// A node without a daemon: the devices and one user's books, or for root all books, read by this process for one
+// command.
 // Promises: it answers the paths of NodeRoutes, and `GET /api/v1/denials/{id}`, with the daemon's code; it changes
 // nothing except by a PATCH; no rule runs. Not thread-safe.
 #pragma once
@@ -40,6 +41,7 @@ class LocalNode final : private NodeHost {
   void tick_now() override;
   void tick_if_stale() override {}
 
+  void watch_books_of(const machine::Machine& machine);
   [[nodiscard]] http::Response denial(const std::string& id);
 
   book::Store store_;

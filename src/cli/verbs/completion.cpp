@@ -108,7 +108,7 @@ Result<std::optional<std::set<std::string>>> names_of(const Session& session, co
       for (const auto& device : snapshot.at("devices")) names.insert(std::to_string(device.at("gpu").get<int>()));
     const char* field = kind == "TENANT" ? "tenant" : "workload";
     for (const auto& row : snapshot.at("workloads"))
-      if (kind != "GPU" && row.value("governed", false)) names.insert(printable(row.at(field).get<std::string>()));
+      if (kind != "GPU" && row.at("governed") == true) names.insert(printable(row.at(field).get<std::string>()));
   } else {
     return std::nullopt;
   }

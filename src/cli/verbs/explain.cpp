@@ -254,10 +254,13 @@ void print_ungoverned(const Session& session, const json& document, const std::s
 }
 
 void show_process(const Session& session, const Explainer& explainer, const json& document) {
-  const bool governed = document.at("governed");
+  const bool governed = document.at("governed") == true, known = document.at("governed").is_boolean();
+  const int pid = document.at("pid");
   const std::string what =
-      fmt::format("pid {} is not governed: no limit applies to it.", document.at("pid").get<int>());
-  const std::string fix = governed ? "" : governed_command(document);
+      known ? fmt::format("pid {} is not governed: no limit applies to it.", pid)
+            : fmt::format("pid {} belongs to {}: only root, or a daemon of root, sees whether a limit applies to it.",
+                          pid, document.value("user", "another user"));
+  const std::string fix = governed ? "" : known ? governed_command(document) : "ration service install --now   as root";
   if (session.format() == Format::kJson) {
     json more = json::object();
     if (!governed) more["warnings"] = json::array({{{"id", "E1807"}, {"message", what}, {"fix", fix}}});

@@ -35,7 +35,7 @@ Result<std::vector<Idler>> workloads_of(NodeClient& daemon) {
   RATION_TRY(const auto rows, daemon.get("/api/v1/workloads"));
   std::vector<Idler> found;
   for (const json& row : rows) {
-    if (!row.at("governed").get<bool>()) continue;
+    if (row.at("governed") != true) continue;
     Idler idler{row.at("user"),
                 row.at("workload"),
                 row.at("tenant"),

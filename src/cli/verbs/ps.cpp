@@ -35,7 +35,7 @@ bool is_full(const json& row) {
   return limit - std::min(limit, used) < kGranule;
 }
 
-bool governed(const json& row) { return row.value("governed", false); }
+bool governed(const json& row) { return row.at("governed") == true; }
 
 /// Returns the number of a MIG instance as --gpu takes it, such as `0.1`; empty for a whole GPU.
 std::string mig_label(const json& device) {
@@ -137,7 +137,7 @@ void add_governed(const Session& session, Table& table, const json& row) {
 
 void add_ungoverned(const Session& session, Table& table, const json& row) {
   const json& process = row.at("processes").at(0);
-  const std::string command = process.at("command").is_string() ? process["command"].get<std::string>() : "n/a";
+  const std::string command = process.at("command").is_string() ? process["command"].get<std::string>() : "-";
   const auto known = [&](const char* field) {
     return row.contains(field) && row[field].is_string() ? row[field].get<std::string>() : std::string();
   };
@@ -149,7 +149,7 @@ void add_ungoverned(const Session& session, Table& table, const json& row) {
   table.add({"?/" + program.substr(program.rfind('/') + 1), std::to_string(process.at("pid").get<int>()),
              std::to_string(row.at("gpu").get<int>()),
              session.size(known_bytes(row, "used_bytes"), row.value("used_bytes_na", "not known").c_str()), "-", "-",
-             "-", "-", session.painted("UNGOVERNED", 33), where});
+             "-", "-", row.at("governed").is_null() ? "unknown" : session.painted("UNGOVERNED", 33), where});
 }
 
 /// Returns `nlp/train`, or the tenant alone if the lease has no name (of a daemon before 1.0).

@@ -14,26 +14,11 @@
 #include "cli/start/demo_node.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "config/configuration.hpp"
+#include "node/books/known_folders.hpp"
 #include "node/daemon.hpp"
 
 namespace ration::cli {
 namespace {
-
-/// Returns the folders of other users' books, which a daemon of root reads.
-std::vector<std::pair<std::string, std::uint32_t>> folders_of_others() {
-  std::vector<std::pair<std::string, std::uint32_t>> folders;
-  std::error_code error;
-  const auto add = [&](const std::string& folder) {
-    struct stat status {};
-    if (::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) folders.emplace_back(folder, status.st_uid);
-  };
-  for (std::filesystem::directory_iterator each("/run/user", error), end; !error && each != end; each.increment(error))
-    add(each->path().string() + "/ration");
-  error.clear();
-  for (std::filesystem::directory_iterator each("/tmp", error), end; !error && each != end; each.increment(error))
-    if (each->path().filename().string().rfind("ration-", 0) == 0) add(each->path());
-  return folders;
-}
 
 /// Raises the limit of descriptors, since each workload and each client takes one, and a shell allows too few for a
 /// large node.
@@ -117,10 +102,8 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
   if (options.listen_given) daemon.listen = options.listen;
   daemon.folders.emplace_back(store.folder(), ::getuid());
   if (session.dry_run) return would_serve(session, options, store);
-  if (::getuid() == 0 && std::getenv("RATION_RUNTIME_DIR") == nullptr) {
-    for (auto& folder : folders_of_others())
-      if (folder.first != store.folder()) daemon.folders.push_back(std::move(folder));
-  }
+  for (auto& folder : node::folders_of_others())
+    if (folder.first != store.folder()) daemon.folders.push_back(std::move(folder));
   RATION_TRY(const auto configuration, config::read_configuration());
   if (const std::string folder = devices_folder(configuration.containers.cdi.value, store); !folder.empty()) {
     RATION_TRY(const auto shared, containers_folder(store));

@@ -63,7 +63,7 @@ Result<Promised> promised_on(const Session& session, const machine::Device& devi
     if (row.at("uuid") == device.uuid)
       found.promised = bytes_in(row, "promised_bytes") + bytes_in(row, "keep_free_bytes");
   for (const auto& row : snapshot.at("workloads")) {
-    if (!node->is_daemon() || !row.at("governed").get<bool>()) continue;
+    if (!node->is_daemon() || row.at("governed") != true) continue;
     if (row.value("uuid", std::string()) != device.uuid) continue;
     const Bytes used = bytes_in(row, "used_bytes");
     found.bursting += used - std::min(used, bytes_in(row, "guarantee_bytes"));

@@ -1,5 +1,10 @@
 #include "node/books/known_folders.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/say.hpp"
@@ -8,6 +13,23 @@
 namespace ration::node {
 
 using nlohmann::json;
+
+std::vector<std::pair<std::string, std::uint32_t>> folders_of_others() {
+  namespace fs = std::filesystem;
+  std::vector<std::pair<std::string, std::uint32_t>> folders;
+  if (::getuid() != 0 || std::getenv("RATION_RUNTIME_DIR") != nullptr) return folders;
+  const auto add = [&](const std::string& folder) {
+    struct stat status {};
+    if (::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) folders.emplace_back(folder, status.st_uid);
+  };
+  std::error_code error;
+  for (fs::directory_iterator each("/run/user", error), end; !error && each != end; each.increment(error))
+    add(each->path().string() + "/ration");
+  error.clear();
+  for (fs::directory_iterator each("/tmp", error), end; !error && each != end; each.increment(error))
+    if (each->path().filename().string().rfind("ration-", 0) == 0) add(each->path());
+  return folders;
+}
 
 Result<void> save_folders(StateFile& file, const std::vector<std::pair<std::string, std::uint32_t>>& folders) {
   json rows = json::array();

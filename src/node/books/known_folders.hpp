@@ -1,4 +1,4 @@
-// The folders whose books a daemon governs, kept over a restart.
+// The folders with books: those of other users, and those that a daemon governs, kept over a restart.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,10 @@
 #include "node/state/state_file.hpp"
 
 namespace ration::node {
+
+/// Returns the folders of other users' books at their usual places, with their owners. Empty unless this user is root
+/// and no RATION_RUNTIME_DIR is set.
+[[nodiscard]] std::vector<std::pair<std::string, std::uint32_t>> folders_of_others();
 
 /// Saves each folder with its owner. Fails with E1531.
 [[nodiscard]] Result<void> save_folders(StateFile& file,

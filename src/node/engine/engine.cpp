@@ -27,16 +27,15 @@ Engine::Engine(NodeOptions options, config::Configuration configuration)
 
 Effects Engine::tick(std::uint64_t now_ns, std::uint64_t time_of_day_ns) {
   moment_.now_ns = now_ns, moment_.time_of_day_ns = time_of_day_ns;
-  if (moment_.first_tick_ns == 0) {
-    moment_.first_tick_ns = time_of_day_ns;
-    query_devices();  // the first refresh needs the devices to recognise this node's books
-  }
+  if (moment_.first_tick_ns == 0) moment_.first_tick_ns = time_of_day_ns;
   moment_.first_tick_ns =
       std::min(moment_.first_tick_ns, time_of_day_ns);  // after the clock was set back, books made now count as new
+  // Asks the driver first: a program enters its book before it holds memory, so what the driver knows is in a book. The
+  // books of this node, too, are recognised by its devices.
+  query_devices();
   moment_.changes = moment_.registry.refresh();
   Effects effects;
   effects.events = std::exchange(pending_events_, {});
-  query_devices();
   if (!moment_.machine && !machine_lost_) effects.events.push_back(devices_lost_event(moment_.machine.error()));
   machine_lost_ = !moment_.machine;
   moment_.slices = options_.slices();

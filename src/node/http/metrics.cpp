@@ -100,7 +100,8 @@ void devices(Exposition& out, const Snapshot& snapshot) {
        [&](const DeviceView& view, const std::string& gpu) { out.sample(gpu, view.available.count()); });
   each("ration_ungoverned_memory_bytes", "Memory of processes that are under no limit.",
        [&](const DeviceView& view, const std::string& gpu) {
-         if (view.device.processes && !view.unknown_reason) out.sample(gpu, view.ungoverned.count());
+         if (view.device.processes && !view.unknown_reason && view.undecided == Bytes{0})
+           out.sample(gpu, view.ungoverned.count());
        });
   each("ration_device_orphaned_bytes", "Memory in use that belongs to no process that the driver lists.",
        [&](const DeviceView& view, const std::string& gpu) {

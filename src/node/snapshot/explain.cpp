@@ -85,13 +85,15 @@ Error not_yours(const std::string& what, const std::string& user) {
 json ungoverned_json(const Snapshot& snapshot, const std::vector<const UngovernedView*>& views, const Viewer& viewer) {
   const UngovernedView& first = *views.front();
   json answer{{"pid", first.process.pid}, {"governed", false}};
+  if (first.process.state == ProcessState::kUnknown)
+    answer["governed"] = nullptr, put_message(answer, "governed_na", first.why());
   const auto enter = [&](const std::string& field, const std::string& value, const FixedMessage& reason) {
     answer[field] = value.empty() ? json(nullptr) : json(value);
     if (value.empty()) put_message(answer, field + "_na", reason);
   };
   enter("policy", first.policy != nullptr ? first.policy : "", kNoDaemon);
   enter("user", first.process.user, kNoProc);
-  if (viewer.is_operator)
+  if (viewer.may_see(first))
     enter("command", first.process.command, kNoProc);
   else
     enter("command", "", kNotYours);
@@ -283,11 +285,11 @@ json explain_device(const Snapshot& snapshot, const DeviceView& device, const Vi
   for (const UngovernedView& view : snapshot.ungoverned) {
     if (view.gpu != device.device.index) continue;
     const Message source = view.process.driver_used ? fixed<"source.driver">() : view.process.unknown_reason;
-    const std::string origin = whereabouts(viewer.is_operator ? view.process.user : "", view.container, view.origin);
+    const std::string origin = whereabouts(viewer.may_see(view) ? view.process.user : "", view.container, view.origin);
     rows.push_back(row(
         fmt::format("pid-{}", view.process.pid),
         say<"memory.ungoverned">("pid"_is(view.process.pid),
-                                 "whose"_is(viewer.is_operator ? view.process.command : view.process.user)),
+                                 "whose"_is(viewer.may_see(view) ? view.process.command : view.process.user)),
         view.process.driver_used, origin.empty() ? source : say<"source.at">("source"_is(source), "place"_is(origin))));
   }
   rows.push_back(row("orphaned", fixed<"memory.orphaned">(), device.orphaned,

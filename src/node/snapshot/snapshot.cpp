@@ -191,18 +191,11 @@ const AccountView* Snapshot::account_of(const std::string& path, std::uint32_t a
 
 Message UngovernedView::why() const {
   if (!workload.empty()) return say<"process.without_guard">("workload"_is(workload));
+  if (process.state == ProcessState::kUnknown) return say<"process.of_another_user">();
   return removed_book.empty() ? say<"process.outside">() : say<"process.book_removed">("book"_is(removed_book));
 }
 
 namespace {
-
-/// Returns the book that the process was started with; empty if there was none, or its environment is unreadable.
-std::string book_in_environment(std::int32_t pid) {
-  static constexpr std::string_view kVariable{"\0RATION_BOOK=", 13};
-  const std::string variables = '\0' + machine::content_of(fmt::format("/proc/{}/environ", pid));
-  const std::size_t at = variables.find(kVariable);
-  return at == std::string::npos ? "" : variables.substr(at + kVariable.size()).c_str();
-}
 
 /// Returns the name of the workload that started the process, as its ancestors or its environment show; empty if none
 /// did.
@@ -280,21 +273,23 @@ Snapshot build_snapshot(const Registry& registry, const Result<machine::Machine>
       view.pid = process.host_pid;
       view.user = origin.user;
       view.command = origin.command;
-      view.state = ProcessState::kUngoverned;
       view.used = process.held.value_or(Bytes{0});
       view.driver_used = process.held;
       view.unknown_reason = process.unknown_reason;
       if (!process.held) device.unknown_reason = process.unknown_reason;
-      std::string book = book_in_environment(process.host_pid);
+      const auto started_with = machine::variable_of(process.host_pid, "RATION_BOOK");
+      std::string book = started_with.value_or("");
       std::string workload = workload_over(registry, process.host_pid, book);
+      const bool is_known = started_with || !workload.empty() || origin.uid == ::geteuid();
+      view.state = is_known ? ProcessState::kUngoverned : ProcessState::kUnknown;
       if (!workload.empty() || book.empty() || !is_removed(process.host_pid, book)) book.clear();
-      snapshot.ungoverned.push_back({std::move(view), device.device.index, std::move(workload), std::move(book),
-                                     origin.container, origin.how, "report"});
-      device.ungoverned += process.held.value_or(Bytes{0});
+      snapshot.ungoverned.push_back({std::move(view), origin.uid, device.device.index, std::move(workload),
+                                     std::move(book), origin.container, origin.how, "report"});
+      (is_known ? device.ungoverned : device.undecided) += process.held.value_or(Bytes{0});
     }
     const auto used = device.used();
     if (!used) continue;
-    const Bytes explained = device.governed + device.ungoverned;
+    const Bytes explained = device.governed + device.ungoverned + device.undecided;
     device.unexplained = *used - std::min(*used, explained);
     device.orphaned = machine::orphaned(device.device);
     if (device.orphaned) {  // so that no byte counts twice

@@ -16,9 +16,10 @@
 namespace ration::node {
 
 enum class ProcessState {
-  kGoverned,  ///< in a book, and uses no more than the book says
-  kViolator,  ///< uses more than its book says
-  kUngoverned,
+  kGoverned,    ///< in a book, and uses no more than the book says
+  kViolator,    ///< uses more than its book says
+  kUngoverned,  ///< in no book
+  kUnknown,     ///< another user's process, in no book that this user may read
 };
 
 struct ProcessView {
@@ -84,9 +85,10 @@ struct AccountView {
   [[nodiscard]] Bytes trusted_usage() const;
 };
 
-/// A process that holds memory on a device and is in no book.
+/// A process that holds memory on a device and is in no book that could be read.
 struct UngovernedView {
   ProcessView process;
+  std::optional<std::uint32_t> owner;  ///< its user; absent if it has ended
   int gpu = 0;
   std::string workload;  ///< workload that it descends from, but whose guard it does not have; empty if there is none
   std::string removed_book;       ///< book that it was started with, and that was removed; empty if none was
@@ -102,6 +104,7 @@ struct DeviceView {
   machine::Device device;
   Bytes governed;    ///< usage according to the books
   Bytes ungoverned;  ///< usage of processes in no book, as the driver reports it
+  Bytes undecided;   ///< usage of processes of which only a daemon of root sees whether they are in a book
   /// The reason why the driver does not report bytes of each process; absent if it does.
   std::optional<FixedMessage> unknown_reason;
   std::optional<Bytes> unexplained;  ///< usage of the driver itself and of unknown holders; absent if not reported

@@ -46,8 +46,10 @@ const char* word_for(ProcessState state) {
       return "violator";
     case ProcessState::kUngoverned:
       return "unmanaged";
+    case ProcessState::kUnknown:
+      return "unknown";
   }
-  return "unmanaged";
+  return "unknown";
 }
 
 const char* state_of(const AccountView& account) {
@@ -216,10 +218,12 @@ void write_account(Writer& out, const AccountView& account, const Viewer& viewer
 
 void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& viewer) {
   Row row(out);
-  row.unknown("workload", view.why())
-      .number("gpu", static_cast<std::uint64_t>(view.gpu))
-      .flag("governed", false)
-      .text("user", view.process.user)
+  row.unknown("workload", view.why()).number("gpu", static_cast<std::uint64_t>(view.gpu));
+  if (view.process.state == ProcessState::kUnknown)
+    row.unknown("governed", view.why());
+  else
+    row.flag("governed", false);
+  row.text("user", view.process.user)
       .bytes("used_bytes", view.process.driver_used, view.process.unknown_reason)
       .text("container", view.container, fixed<"unknown.no_container">())
       .text("origin", view.origin, fixed<"unknown.no_cgroup">())
@@ -232,7 +236,7 @@ void write_ungoverned(Writer& out, const UngovernedView& view, const Viewer& vie
   {
     Row process(out);
     process.number("pid", static_cast<std::uint64_t>(view.process.pid)).text("state", word_for(view.process.state));
-    if (viewer.is_operator)
+    if (viewer.may_see(view))
       process.text("command", view.process.command);
     else
       process.unknown("command", kNotYours);
@@ -275,7 +279,9 @@ json device_json(const DeviceView& view) {
   const std::optional<FixedMessage> unknown =
       view.device.processes ? view.unknown_reason : fixed<"unknown.no_management_library">();
   const FixedMessage untold = unknown.value_or(kDriverSilent);
-  put(row, "ungoverned_bytes", unknown ? std::nullopt : std::optional(view.ungoverned), untold);
+  const bool undecided = view.undecided > Bytes{0};
+  put(row, "ungoverned_bytes", unknown || undecided ? std::nullopt : std::optional(view.ungoverned),
+      unknown || !undecided ? untold : fixed<"process.of_another_user">());
   put(row, "orphaned_bytes", view.orphaned, fixed<"unknown.not_accounted">());
   put(row, "unexplained_bytes", unknown ? std::nullopt : view.unexplained, untold);
   return row;

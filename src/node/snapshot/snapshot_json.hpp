@@ -19,6 +19,9 @@ struct Viewer {
   std::set<std::string> own_books{};  ///< books of the client's container; the client also sees their rows
 
   [[nodiscard]] bool may_see(std::uint32_t owner) const { return is_operator || (user && *user == owner); }
+  [[nodiscard]] bool may_see(const UngovernedView& process) const {
+    return is_operator || (process.owner && may_see(*process.owner));
+  }
 };
 
 /// The reason for a null field of another user's workload.

@@ -47,8 +47,12 @@ void UngovernedPolicyRule::run(const Moment& moment, Effects& effects) {
     const bool fresh = known == processes_.end();
     Process process = fresh ? Process{} : std::move(known->second);
     if (fresh) process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+    if (fresh) {  // waits for the second tick, as the rule that reports such processes does
+      present.emplace(pid, std::move(process));
+      continue;
+    }
     // A process that was warned of before the rule changed has its grace period from the change on.
-    if (fresh || (ends && !process.is_to_end)) {
+    if (process.told_ns == 0 || (ends && !process.is_to_end)) {
       process.told_ns = moment.now_ns;
       effects.events.push_back(no_limit_event(view, ends ? std::optional(grace) : std::nullopt));
     } else if (ends && process.handle && moment.now_ns >= process.told_ns + grace) {

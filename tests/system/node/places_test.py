@@ -89,6 +89,51 @@ class Machine(unittest.TestCase):
         return oct(path.stat().st_mode & 0o7777)
 
 
+class WithoutADaemon(Machine):
+    """Two users share a node: one works, in a folder of their own choice or in the usual one, and others look."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "sim").chmod(0o1777)
+
+    def listed(self, user=None):
+        done = self.ration("ps", NODE, "--json", user=user)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = json.loads(done.stdout)
+        return answer["data"], answer["devices"][0]
+
+    def test_root_reads_the_books_of_all_users(self):
+        (self.folder / "tmp/own").mkdir(mode=0o700)
+        os.chown(self.folder / "tmp/own", NOBODY, NOBODY)
+        self.holding("train", user=NOBODY)
+        self.holding("serve", user=NOBODY, RATION_RUNTIME_DIR=str(self.folder / "tmp/own"))
+        rows, device = self.listed()
+        self.assertEqual(sorted((row["workload"], row["governed"], row["user"]) for row in rows), [("serve", True, "nobody"), ("train", True, "nobody")])
+        self.assertEqual(device["ungoverned_bytes"], 0)
+        self.assertNotIn("UNGOVERNED", self.ration("ps", NODE).stdout)
+
+    def test_of_others_processes_users_learn_that_nothing_is_known(self):
+        self.holding("train", user=NOBODY)
+        (row,), device = self.listed(user=NOBODY - 1)
+        self.assertEqual((row["governed"], row["processes"][0]["state"], device["ungoverned_bytes"]), (None, "unknown", None))
+        self.assertIn("only a daemon of root sees", row["workload_na"])
+        shown = self.ration("ps", NODE, user=NOBODY - 1).stdout
+        self.assertNotIn("UNGOVERNED", shown)
+        explained = self.ration("explain", NODE, str(row["processes"][0]["pid"]), user=NOBODY - 1)
+        self.assertIn("belongs to nobody: only root, or a daemon of root, sees whether a limit applies", explained.stdout)
+
+    def test_ones_own_ungoverned_program_has_a_name(self):
+        process = subprocess.Popen(self.words(BIN / "ration-workload", "hold", "1GiB", user=NOBODY), stdout=subprocess.PIPE, text=True,
+                                   env=dict(self.environment, RATION_SIM=NODE.removeprefix("--sim="), LD_LIBRARY_PATH=str(BIN.parent / "sim")))
+        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        self.assertIn("holding", process.stdout.readline())
+        self.daemon()
+        until(lambda: self.get("/api/v1/workloads"), "a row")
+        for user, name in ((NOBODY, "?/ration-workload "), (NOBODY - 1, "?/- ")):
+            self.assertIn(name, self.ration("ps", NODE, user=user).stdout)
+        self.assertIn("UNGOVERNED", self.ration("ps", NODE, user=NOBODY).stdout)
+
+
 class OneDaemon(Machine):
     def test_whoever_started_it_everybody_finds_it(self):
         self.daemon(preexec=lambda: os.umask(0o077))

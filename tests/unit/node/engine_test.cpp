@@ -40,6 +40,26 @@ TEST_F(EngineTest, WhoIsInNoBookIsToldAtTheSecondTickOnceAndUnsettledInBetween) 
   EXPECT_EQ(count(tick(), "ungoverned"), 1U) << "it was gone, and came again";
 }
 
+TEST_F(EngineTest, AProgramThatStartsWhileTheDriverIsAskedIsGoverned) {
+  bool starts = false;
+  options_.query_devices = [&]() -> Result<machine::Machine> {
+    if (std::exchange(starts, false)) {
+      Program& program = run("train", 4_GiB);
+      EXPECT_TRUE(program.take(2_GiB));
+      driver_sees({{&program, 2_GiB}});
+    }
+    machine::Machine machine;
+    machine.devices.push_back(device_);
+    return machine;
+  };
+  start();
+  (void)tick();
+  starts = true;
+  (void)tick();
+  EXPECT_TRUE(engine_->snapshot().ungoverned.empty());
+  EXPECT_EQ(engine_->snapshot().devices.front().governed, 2_GiB);
+}
+
 TEST_F(EngineTest, ADayOfMemoryThatNobodyHasIsToldOnce) {
   start();
   device_.free = 12_GiB;

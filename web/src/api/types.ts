@@ -77,7 +77,7 @@ export interface Process {
   user?: string;
   command: string | null;
   command_na?: string;
-  state: "managed" | "violator" | "unmanaged";
+  state: "managed" | "violator" | "unmanaged" | "unknown";
   used_bytes?: number;
 }
 
@@ -94,7 +94,8 @@ export interface WorkloadRow {
   gpu_na?: string;
   device?: string;
   state?: WorkloadState;
-  governed: boolean;
+  /** null: only a daemon of root sees it. */
+  governed: boolean | null;
   enforced_by?: "shim" | "driver and shim";
   slice?: string;
   labels?: string | null;

@@ -112,6 +112,7 @@ export const messages: Record<string, string> = {
   "process.without_guard": "由工作负载 {workload} 启动，但未加载拦截库",
   "process.book_removed": "它的账本 {book} 在运行期间被删除，没有别的账本为它记账",
   "process.outside": "未通过 ration 启动",
+  "process.of_another_user": "属于其他用户：只有 root 的守护进程能看到它是否受上限约束",
   "orphaned.closed": "GPU {gpu} 的 {orphaned_bytes} 正在使用，而驱动未列出任何使用它们的进程；{file} 未被任何进程打开",
   "orphaned.open": "GPU {gpu} 的 {orphaned_bytes} 正在使用，而驱动未列出任何使用它们的进程；{file} 被 {openers} 打开",
   "orphaned.opener": "进程 {pid}（{command}，状态 {state}）",

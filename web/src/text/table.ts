@@ -112,6 +112,7 @@ export const table = {
   "process.managed": ["governed", "受管"],
   "process.violator": ["more than its book says", "超出账本"],
   "process.unmanaged": ["ungoverned", "未受管"],
+  "process.unknown": ["unknown", "未知"],
   "part.tenant": ["tenant", "租户"],
   "part.governed": ["governed", "受管"],
   "part.ungoverned": ["ungoverned", "未受管"],

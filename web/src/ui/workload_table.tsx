@@ -36,7 +36,7 @@ function WorkloadName({ row }: { row: WorkloadRow }) {
 const idleWorthSaying = 300;
 
 export function StateBadge({ row }: { row: WorkloadRow }) {
-  if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: fieldText(row, "workload_na") } : {})}>{t("state.ungoverned")}</Badge>;
+  if (!row.governed) return <Badge tone="warn" {...(row.workload_na ? { title: fieldText(row, "workload_na") } : {})}>{t(row.governed === null ? "process.unknown" : "state.ungoverned")}</Badge>;
   if (row.book_altered) return <Badge tone="bad" title={fieldText(row, "book_altered")}>{t("state.bookAltered")}</Badge>;
   if (row.state === "waiting" || row.state === "shrinking") return <Badge tone="warn">{t(`state.${row.state}`)}</Badge>;
   if (row.state === "suspended" || row.state === "resuming" || row.state === "ended") return <Badge tone="plain">{t(`state.${row.state}`)}</Badge>;
