@@ -69,11 +69,10 @@ void set_framework_hints(const PlanRequest& request, Plan& plan) {
 }
 
 // Returns the requested devices, or those that a scheduler has already chosen.
-std::string devices_asked_for(const PlanRequest& request, const machine::Machine& machine) {
-  if (!request.gpu.empty()) return request.gpu;
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (visible != nullptr && *visible != '\0' && machine::choose_devices(machine.devices, visible)) return visible;
-  return machine.devices.front().uuid;
+Result<std::vector<machine::Device>> devices_asked_for(const PlanRequest& request, const machine::Machine& machine) {
+  if (!request.gpu.empty()) return machine::choose_devices(machine.devices, request.gpu);
+  if (std::getenv("CUDA_VISIBLE_DEVICES") != nullptr) return machine::visible_devices(machine.devices);
+  return std::vector{machine.devices.front()};
 }
 
 Result<void> enter_slice(const PlanRequest& request, const machine::Machine& machine, const book::Store& store,
@@ -132,7 +131,7 @@ Result<Bytes> granules_on(const machine::Device& device, Bytes asked, const std:
 
 Result<void> enter_devices(const PlanRequest& request, const machine::Machine& machine, const book::Store& store,
                            Plan& plan) {
-  RATION_TRY(const auto devices, machine::choose_devices(machine.devices, devices_asked_for(request, machine)));
+  RATION_TRY(const auto devices, devices_asked_for(request, machine));
   if (const auto instance = std::find_if(devices.begin(), devices.end(),
                                          [](const machine::Device& each) { return each.mig.has_value(); });
       instance != devices.end() && devices.size() > 1)

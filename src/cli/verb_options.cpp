@@ -173,8 +173,8 @@ void add_run(CommandLine& line) {
   run->prefix_command();
   add_plan_options(run, typed);
   auto* wait = option(run, "--wait", typed.wait, "TIME",
-                      "wait in the daemon's queue until there is room for the limit; with a time, wait at most that "
-                      "long")
+                      "wait in the daemon's queue until there is room for the limit, which is then kept for the run; "
+                      "with a time, wait at most that long")
                    ->expected(0, 1);
   option(run, "--priority", typed.priority, "N", "with --wait: a run with a larger number starts first")->needs(wait);
   option(run, "--retry", typed.retries, "N",

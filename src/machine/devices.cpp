@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.hpp"
+#include "base/printable.hpp"
 #include "base/say.hpp"
 #include "base/strings.hpp"
 #include "driver/cuda_abi.hpp"
@@ -398,6 +399,30 @@ Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, c
     chosen.push_back(*found);
   }
   return chosen;
+}
+
+Result<std::vector<Device>> visible_devices(const std::vector<Device>& devices) {
+  const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (names == nullptr) return devices;
+  std::vector<Device> visible;
+  for (const std::string_view name : split(names, ',')) {
+    const auto device = std::find_if(devices.begin(), devices.end(),
+                                     [&](const Device& each) { return each.is_named(std::string(trimmed(name))); });
+    if (device == devices.end()) break;
+    const bool twice =
+        std::any_of(visible.begin(), visible.end(), [&](const Device& each) { return each.uuid == device->uuid; });
+    if (twice) {
+      visible.clear();
+      break;
+    }
+    visible.push_back(*device);
+  }
+  if (!visible.empty()) return visible;
+  const std::string all = devices.size() == 1 ? "GPU 0" : fmt::format("GPUs 0 to {}", devices.size() - 1);
+  return fail(
+      "E1407",
+      fmt::format("CUDA_VISIBLE_DEVICES='{}' leaves no GPU visible: this machine has {}.", printable(names), all),
+      "Add --gpu auto, or: unset CUDA_VISIBLE_DEVICES   (a program that uses no GPU needs no ration)", 3);
 }
 
 std::optional<Bytes> context_cost(const Device& device, const std::string& driver_version,

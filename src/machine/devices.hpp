@@ -89,6 +89,10 @@ struct DriverFiles {
 /// free bytes), or several of them: `0,1`. Fails with E1407.
 [[nodiscard]] Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, const std::string& wanted);
 
+/// Selects the devices that CUDA_VISIBLE_DEVICES names, as CUDA does: up to the first name that is none, and none if a
+/// name occurs twice. All devices if the variable is not set. Fails with E1407 if it leaves no device visible.
+[[nodiscard]] Result<std::vector<Device>> visible_devices(const std::vector<Device>& devices);
+
 /// Returns the cost of one CUDA context on the device, as measured on this machine with this driver; absent if not
 /// measured yet.
 [[nodiscard]] std::optional<Bytes> context_cost(const Device& device, const std::string& driver_version,

@@ -26,10 +26,10 @@ Result<GpuChoice> choose_gpus(const Session& session, const machine::Machine& ma
       return GpuChoice{std::move(devices), false};
     });
   // A scheduler may have chosen devices already.
-  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr && *visible != '\0') {
-    if (auto devices = machine::choose_devices(machine.devices, visible)) return GpuChoice{std::move(*devices), false};
-    return GpuChoice{machine.devices, true};
-  }
+  if (std::getenv("CUDA_VISIBLE_DEVICES") != nullptr)
+    return machine::visible_devices(machine.devices).map([](std::vector<machine::Device> devices) {
+      return GpuChoice{std::move(devices), false};
+    });
   const bool has_instances = std::any_of(machine.devices.begin(), machine.devices.end(),
                                          [](const machine::Device& device) { return device.mig.has_value(); });
   const bool several_typed = session.simulated_node.find_first_of("*,") != std::string::npos;

@@ -151,6 +151,19 @@ class SeveralGpus(Case):
                 done = self.ration("fits", node, "1GiB", env=environment)
                 self.assertEqual((done.returncode, done.stdout.strip()), (0, ",".join(map(str, gpus))), done.stderr)
 
+    def test_gpus_that_are_hidden_are_not_used(self):
+        """CUDA shows the GPUs up to the first name that is none: frameworks hide all of them by '' or -1."""
+        for hidden in ("", "-1", "7", "-1,0", "NoDevFiles", "0,0", "GPU-ffff"):
+            for words in (("run", PAIR, "--limit", "1GiB", "--", "echo", "started"), ("fits", PAIR, "1GiB")):
+                with self.subTest(words=words[:3], hidden=hidden):
+                    done = self.ration(*words, env={"CUDA_VISIBLE_DEVICES": hidden})
+                    self.assertEqual((done.returncode, done.stdout, done.stderr.split()[0]), (3, "", "E1407"), done.stderr)
+                    self.assertIn(f"CUDA_VISIBLE_DEVICES='{hidden}' leaves no GPU visible", done.stderr)
+        for visible, gpus in (("1,-1", [1]), ("1, 7, 0", [1]), ("1,0", [0, 1])):
+            with self.subTest(visible=visible):
+                self.assertEqual(sorted(self.granted(PAIR, "--limit", "1GiB", env={"CUDA_VISIBLE_DEVICES": visible})), gpus)
+        self.assertEqual(self.granted(PAIR, "--gpu", "auto", "--limit", "1GiB", env={"CUDA_VISIBLE_DEVICES": ""}), [0], "what is typed goes first")
+
     def test_where_all_are_needed_the_fullest_is_named(self):
         self.holding("first", "12GiB", "--gpu", "0", node=PAIR)
         code, said = self.fits(PAIR, "--gpu", "all", "8GiB")
