@@ -400,7 +400,8 @@ void say_no_such_table(const void* caller) {
   const char* library = ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "a library";
   std::fprintf(stderr,
                "ration-sim: %s asks the driver for private functions of NVIDIA's, which are not simulated: "
-               "NVIDIA's own CUDA runtime cannot start here. See: ration help simulated\n",
+               "NVIDIA's own CUDA runtime cannot start here. A program that loads it as a file finds the simulated one "
+               "after: eval \"$(ration sim env)\"   (or start it with ration run --sim; see ration help simulated)\n",
                library);
 }
 

@@ -66,22 +66,32 @@ std::string granted_gpus(const book::BookSnapshot& book, const DeviceIndex& inde
   return fmt::to_string(fmt::join(names, ","));
 }
 
-/// Returns the command that repeats the run on `gpus` with `limit`, for the same tenant. `more` are an option and its
-/// value; an empty word is left out.
-std::string run_again(const book::BookSnapshot& book, const std::string& gpus, Bytes limit,
+/// Returns the name that the run was given; empty if it has that of its program, with or without a number.
+std::string_view given_name(const book::BookSnapshot& book) {
+  const std::string_view words = book.command, path = words.substr(0, words.find(' '));
+  const std::string_view program = path.substr(path.rfind('/') + 1);
+  const bool is_default = book.name == program || book.name.starts_with(std::string(program) + "-");
+  return is_default ? std::string_view() : std::string_view(book.name);
+}
+
+/// Returns the command that repeats the run on `gpus` with `limit`, for the same tenant and, once it has
+/// ended, under the same name. `more`
+/// are an option and its value; an empty word is left out.
+std::string run_again(const book::BookSnapshot& book, bool running, const std::string& gpus, Bytes limit,
                       const std::array<std::string_view, 2>& more = {}) {
   const bool own =
       book.tenant.empty() || book.tenant == "default" || book.tenant == machine::user_name(book.creator.user);
-  return command({"run", "--gpu", gpus, own ? "" : "--tenant", own ? "" : book.tenant, "--limit", exact_size(limit),
-                  more[0], more[1], "--"}) +
+  const std::string_view name = running ? std::string_view() : given_name(book);
+  return command({"run", name.empty() ? "" : "--name", name, "--gpu", gpus, own ? "" : "--tenant",
+                  own ? "" : book.tenant, "--limit", exact_size(limit), more[0], more[1], "--"}) +
          " " + program_of(book);
 }
 
-std::string grant_fix(const Denial& denial, const book::BookSnapshot& book, const DeviceIndex& index_of) {
+std::string grant_fix(const Denial& denial, const book::BookSnapshot& book, bool running, const DeviceIndex& index_of) {
   const bool known = denial.device != book::DeviceUuid{};
   const Bytes limit = book.accounts.empty() ? Bytes{0} : book.accounts.front().granted;
-  return run_again(book, known ? granted_gpus(book, index_of) + "," + device_text(denial.device, index_of) : "all",
-                   limit);
+  return run_again(book, running,
+                   known ? granted_gpus(book, index_of) + "," + device_text(denial.device, index_of) : "all", limit);
 }
 
 /// Advises a host limit under which the request would have fitted.
@@ -92,22 +102,9 @@ Fix host_fix(const Denial& denial, const book::BookSnapshot& book, bool running)
   return {command({"run", "--host-limit", enough, "--"}) + " " + program_of(book)};
 }
 
-Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
-        const DeviceIndex& index_of) {
-  if (denial.reason == DenialReason::kDeviceFull)
-    return {
-        denial.waited_ns > 0
-            ? "ration ps   (shows which workloads hold memory), then ask for less, wait longer, or use another --gpu"
-            : "ration ps   (shows which workloads hold memory), then wait for one to end: --on-deny wait"};
-  if (denial.reason == DenialReason::kHostLimit) return host_fix(denial, book, running);
-  if (denial.reason == DenialReason::kTableFull)
-    return {fmt::format("in the program: before it asks for more, free some of the memory of {}", denial.function)};
-  if (denial.reason == DenialReason::kShare)
-    return {fmt::format("in the program: ration.share(NAME, '{}')", exact_size(denial.used + denial.requested))};
-  if (denial.reason == DenialReason::kNoAccount) return {grant_fix(denial, book, index_of)};
-  if (denial.function == "cuMemAllocManaged" && book.managed == book::ManagedPolicy::kCharge)
-    return {run_again(book, granted_gpus(book, index_of), denial.limit, {"--managed", "resident"}) +
-            "   (what does not fit stays on the host)"};
+/// Advises a limit under which the request would have fitted.
+Fix limit_advice(const Denial& denial, const book::BookSnapshot& book, bool running,
+                 const std::optional<LimitRoom>& room, const DeviceIndex& index_of) {
   const Bytes needed = denial.used + denial.requested;
   const book::AccountSnapshot none{};
   const auto& account = denial.account < book.accounts.size() ? book.accounts[denial.account] : none;
@@ -127,8 +124,50 @@ Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, cons
   if (needed <= account.granted) return {held_back_fix(device_text(denial.device, index_of))};
   // Where others' guarantees left less than the granted limit, a larger limit alone would not help.
   if (denial.limit < std::min(account.granted, account.own_limit))
-    return {run_again(book, granted_gpus(book, index_of), *limit, {"--on-deny", "wait"})};
-  return {run_again(book, granted_gpus(book, index_of), *limit)};
+    return {run_again(book, running, granted_gpus(book, index_of), *limit, {"--on-deny", "wait"})};
+  return {run_again(book, running, granted_gpus(book, index_of), *limit)};
+}
+
+/// Returns the name of the share that denied the request. The record has room for 39 bytes, so a longer name is cut
+/// there; then returns a placeholder.
+std::string share_of(const Denial& denial) {
+  constexpr std::size_t kRecorded = 39;
+  const auto at = denial.function.find(" in ");
+  if (at == std::string::npos || denial.function.size() >= kRecorded) return "NAME";
+  return fmt::format("'{}'", denial.function.substr(at + 4));
+}
+
+/// Advises a size of the share under which the request would have fitted and, if the whole program may not have that
+/// much, a limit for the program.
+Fix share_fix(const Denial& denial, const book::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
+              const DeviceIndex& index_of) {
+  const Bytes needed = denial.used + denial.requested;
+  const std::string share = fmt::format("ration.share({}, '{}')", share_of(denial), exact_size(needed));
+  const bool fits = denial.account >= book.accounts.size() || needed <= book.accounts[denial.account].limit;
+  if (fits) return {"in the program: " + share};
+  Denial of_program = denial;
+  of_program.limit = book.accounts[denial.account].limit;
+  Fix fix = limit_advice(of_program, book, running, room, index_of);
+  fix.text += fmt::format("   (and in the program: {})", share);
+  return fix;
+}
+
+Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
+        const DeviceIndex& index_of) {
+  if (denial.reason == DenialReason::kDeviceFull)
+    return {
+        denial.waited_ns > 0
+            ? "ration ps   (shows which workloads hold memory), then ask for less, wait longer, or use another --gpu"
+            : "ration ps   (shows which workloads hold memory), then wait for one to end: --on-deny wait"};
+  if (denial.reason == DenialReason::kHostLimit) return host_fix(denial, book, running);
+  if (denial.reason == DenialReason::kTableFull)
+    return {fmt::format("in the program: before it asks for more, free some of the memory of {}", denial.function)};
+  if (denial.reason == DenialReason::kShare) return share_fix(denial, book, running, room, index_of);
+  if (denial.reason == DenialReason::kNoAccount) return {grant_fix(denial, book, running, index_of)};
+  if (denial.function == "cuMemAllocManaged" && book.managed == book::ManagedPolicy::kCharge)
+    return {run_again(book, running, granted_gpus(book, index_of), denial.limit, {"--managed", "resident"}) +
+            "   (what does not fit stays on the host)"};
+  return limit_advice(denial, book, running, room, index_of);
 }
 
 }  // namespace

@@ -71,7 +71,9 @@ void add_plan_options(CLI::App* verb, RunOptions& typed) {
                  "exit with 6 if less than the limit is available at the start");
   verb->add_flag("--allow-ungoverned", typed.allow_ungoverned,
                  "start the program even if the limit could not be enforced on it");
-  option(verb, "--summary", typed.summary, "KIND", "summary at the end: auto | always | never | json:FILE");
+  option(
+      verb, "--summary", typed.summary, "KIND",
+      "summary at the end: auto (on a terminal, or if the program failed after a denial) | always | never | json:FILE");
   add_sim_cuda(verb, typed.simulated_cuda);
 }
 

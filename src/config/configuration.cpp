@@ -1,6 +1,7 @@
 #include "config/configuration.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -37,7 +38,10 @@ Error rejected(const std::vector<FileProblem>& problems) {
   const FileProblem& first = problems.front();
   std::string fix = first.fix;
   if (problems.size() > 1) fix += fmt::format("   ({} more: ration config validate)", problems.size() - 1);
-  return {"E1601", fmt::format("{}: {} (nothing was applied)", place_text(first), first.what), fix, 2};
+  struct stat status {};
+  if (::stat(first.file.c_str(), &status) == 0 && status.st_uid != ::geteuid())
+    fix += status.st_uid == 0 ? "   (only root can correct this file)" : "   (only its owner can correct this file)";
+  return {"E1601", fmt::format("{}: {}", place_text(first), first.what), fix, 2};
 }
 
 std::string default_state_folder() {

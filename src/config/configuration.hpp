@@ -175,8 +175,8 @@ struct Reading {
 /// whole.
 [[nodiscard]] Reading parse_configuration(const std::vector<Layer>& layers, const Table& table = sections());
 
-/// Returns the first problem as E1601, `file:line:column: what (nothing was applied)`, with the number of further
-/// problems.
+/// Returns the first problem as E1601, `file:line:column: what`, with the number of further problems, and with the
+/// person who can correct the file if it is not this user.
 [[nodiscard]] Error rejected(const std::vector<FileProblem>& problems);
 
 /// Returns the default folder for the state of this user's daemon.

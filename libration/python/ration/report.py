@@ -1,8 +1,9 @@
 """Reports the memory on the GPUs of this process."""
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any, Dict, List, Optional, TextIO
+from typing import Any, Dict, List, TextIO, Union
 
 from . import _native, frameworks, sizes
 from .tf import config
@@ -28,12 +29,12 @@ def get_memory_details() -> List[Dict[str, Any]]:
     return result
 
 
-def log_memory_usage(file: Optional[TextIO] = None) -> str:
+def log_memory_usage(file: Union[TextIO, str, "os.PathLike[str]", None] = None) -> str:
     """Writes a line for each GPU, and below it a line for each framework that holds memory there. The line of a GPU shows
     the use and the total. If there is a limit in force, the total is this limit.
 
     Args:
-        file: the file to write to; None for standard error.
+        file: the file to write to: an open file, or a path, to which the lines are appended; None for standard error.
 
     Returns:
         The same text.
@@ -48,7 +49,11 @@ def log_memory_usage(file: Optional[TextIO] = None) -> str:
             parts += [f"limit {sizes.text(told['limit'])}"] if told["limit"] is not None else []
             lines.append(f"  {name}  {', '.join(parts)}")
     text = "\n".join(lines) if lines else "no GPU"
-    print(text, file=file or sys.stderr)
+    if isinstance(file, (str, os.PathLike)):
+        with open(file, "a", encoding="utf-8") as opened:
+            print(text, file=opened)
+    else:
+        print(text, file=file or sys.stderr)
     return text
 
 

@@ -185,9 +185,9 @@ namespace {
 
 /// Returns the command of the same run with another limit.
 std::string again(const RunOptions& options, bool wait, Bytes limit) {
-  const std::string &gpus = options.asked_gpus, &tenant = options.request.tenant;
-  return command({"run", wait ? "--wait" : "", gpus.empty() ? "" : "--gpu", gpus, tenant.empty() ? "" : "--tenant",
-                  tenant, "--limit", exact_size(limit), "--"}) +
+  const std::string &gpus = options.asked_gpus, &tenant = options.request.tenant, &name = options.request.name;
+  return command({"run", wait ? "--wait" : "", name.empty() ? "" : "--name", name, gpus.empty() ? "" : "--gpu", gpus,
+                  tenant.empty() ? "" : "--tenant", tenant, "--limit", exact_size(limit), "--"}) +
          " …";
 }
 

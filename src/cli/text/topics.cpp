@@ -170,7 +170,8 @@ const std::vector<Topic>& topics() {
        "use init_process_group('cpu:gloo,cuda:nccl')). The whole list: ration docs frameworks\n\n"
        "Each program finds the CUDA version that it asks for, even if bash, torchrun or uv starts the program.\n"
        "--sim-cuda 12 or 13 simulates that version for all programs; --sim-cuda none simulates no CUDA runtime.\n"
-       "ration sim env simulates a GPU without ration run.\n"},
+       "Without ration run:   eval \"$(ration sim env --sim=T4:16GiB)\"   simulates a GPU for what this shell "
+       "starts.\n"},
       {"enforcement", "how a limit is enforced, and what escapes it",
        "The guard is a pair of libraries with the driver's own names (libcuda.so.1, libnvidia-ml.so.1). They are\n"
        "preloaded into the program and into every process that it starts.\n"

@@ -185,8 +185,9 @@ void summarise(const Session& session, const BookSnapshot& book, const RunOption
     }
     return;
   }
-  const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  if (options.summary == "never" || (options.summary == "auto" && !terminal)) return;
+  const bool failed_after_denial = exit_code != 0 && book.denial_count > 0;
+  const bool is_wanted = options.summary == "always" || ::isatty(STDERR_FILENO) != 0 || failed_after_denial;
+  if (options.summary == "never" || !is_wanted) return;
   for (std::size_t i = 0; i < book.accounts.size(); ++i) {
     const auto& account = book.accounts[i];
     const auto percent = account.limit > Bytes{0} ? account.peak.count() * 100 / account.limit.count() : 0;

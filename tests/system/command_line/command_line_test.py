@@ -422,7 +422,7 @@ class CommandLine(unittest.TestCase):
         problems = self.document("config", "config", "validate", config, "-o", "json", code=2)["data"]["problems"]
         self.assertEqual([(problem["line"], problem["column"]) for problem in problems], [(2, 1), (5, 1), (7, 10)])
         message = self.refused(2, "E1601", "config", "print", env={"RATION_CONFIG": str(config)})
-        self.assertIn("(nothing was applied)", message)
+        self.assertNotIn("can correct this file", message)
         self.assertIn("(2 more: ration config validate)", message)
         self.assertIn("cannot be read", self.refused(2, "E1601", "config", "validate", self.folder / "none.toml"))
         self.assertIn("cannot be read", self.refused(2, "E1601", "config", "print", env={"RATION_CONFIG": "/no/file"}))
@@ -891,6 +891,16 @@ note  nlp cannot reach its limit of 30.0 GiB beside the other programs on its GP
         self.assertEqual(data["accounts"][0]["limit_bytes"], 1024 * MIB)
         self.assertFalse((self.folder / "touched").exists())
         self.assertEqual(os.listdir(self.folder / "books"), [])
+
+    def test_a_failure_after_a_denial_is_told_in_a_pipe_too(self):
+        take = f"{BIN}/ration-workload hold 2GiB < /dev/null; exit"
+        for code, shown in (("3", True), ("0", False)):
+            done = self.ration("run", NODE, "--limit", "1GiB", "--", "sh", "-c", f"{take} {code}")
+            self.assertEqual((done.returncode, "1 denied · GPU 0 Tesla T4 · ration why" in done.stderr), (int(code), shown), done.stderr)
+        done = self.ration("run", NODE, "--limit", "1GiB", "--", "sh", "-c", "exit 3")
+        self.assertEqual((done.returncode, done.stderr), (3, ""))
+        done = self.ration("run", NODE, "--limit", "1GiB", "--summary", "never", "--", "sh", "-c", f"{take} 3")
+        self.assertNotIn("denied ·", done.stderr)
 
     def test_summary_as_a_file(self):
         path = self.folder / "run.json"

@@ -121,14 +121,14 @@ limit = "3GiB"
         script.write_text("""import ctypes, sys, ration
 cuda, context, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
 assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
-with eval(sys.argv[1], {"ration": ration, "NAME": "part"}):
+with eval(sys.argv[1], {"ration": ration}):
     print(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(2 << 30)))
 """)
 
         def answer(share):
             return self.ration("run", self.node, "--name", "parts", "--gpu", "0", "--limit", "8GiB", "--", sys.executable, script, share,
                                env={"PYTHONPATH": str(SOURCE / "libration/python"), "RATION_LIBRARY": str(BIN.parent / "lib/libration.so.1")}).stdout
-        self.assertEqual(answer("ration.share(NAME, '1GiB')"), f"{OUT_OF_MEMORY}\n")
+        self.assertEqual(answer("ration.share('part', '1GiB')"), f"{OUT_OF_MEMORY}\n")
         fix = self.told("parts", "share")["fix"]
         self.assertEqual(answer(re.search("^in the program: (.*)$", fix)[1]), "0\n", fix)
 

@@ -326,7 +326,7 @@ class Ended(Denied):
         denial = self.until(lambda: self.events("denied"), "its denial")[-1]["denial"]
         self.stop()
         done = self.ration("why", self.node, denial)
-        self.assertRegex(done.stdout, r"(?m)^fix      ration run --sim=\S+ --gpu 1 --limit [\d.]+GiB -- \S+ hold 2GiB$", done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^fix      ration run --sim=\S+ --name late --gpu 1 --limit [\d.]+GiB -- \S+ hold 2GiB$", done.stderr)
 
 
 if __name__ == "__main__":

@@ -674,7 +674,7 @@ class Shares(Inside):
         told = self.ration("why")
         self.assertIn("cuMemAlloc in generator: this share of", told)
         self.assertIn("held 64.0 MiB of its limit 100 MiB, and 64.0 MiB more would not fit", told)
-        self.assertIn("in the program: ration.share(NAME, '128MiB')", told)
+        self.assertIn("in the program: ration.share('generator', '128MiB')", told)
 
     def test_bad_input(self):
         self.python("""

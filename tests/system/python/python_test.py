@@ -415,6 +415,10 @@ class Package(unittest.TestCase):
             ration.limit('6GiB')
             assert [each['memory_total'] >> 30 for each in ration.get_memory_details()] == [6, 6]
             assert ' used of 6 GiB' in ration.log_memory_usage()
+            import os, tempfile
+            path = os.path.join(tempfile.mkdtemp(), 'usage.log')
+            told = [ration.log_memory_usage(path), ration.log_memory_usage(path)]
+            assert open(path).read().splitlines() == '\\n'.join(told).splitlines()
             ration.limit('5GiB', device=1)
             assert [each['memory_total'] >> 30 for each in ration.get_memory_details()] == [6, 5]
             ration.limit('max')

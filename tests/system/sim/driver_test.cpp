@@ -543,6 +543,7 @@ TEST_F(DriverTest, WhatAsksForPrivateFunctionsIsNamedOnceOnStandardError) {
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
   EXPECT_NE(said.find("sim_driver_test asks the driver for private functions"), std::string::npos) << said;
+  EXPECT_NE(said.find("eval \"$(ration sim env)\""), std::string::npos) << said;
   EXPECT_NE(said.find("ration help simulated"), std::string::npos) << said;
 }
 

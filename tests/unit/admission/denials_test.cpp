@@ -53,12 +53,21 @@ TEST_F(DenialsTest, ALimitIsNamedWithWhatWasHeldAndWhatWasAsked) {
 }
 
 TEST_F(DenialsTest, WhatHasEndedIsStartedAgainWithMore) {
-  EXPECT_EQ(explain(false).fix.text, "ration run --gpu 0 --limit 6GiB -- python train.py --name 'x;y'");
+  EXPECT_EQ(explain(false).fix.text, "ration run --name nlp --gpu 0 --limit 6GiB -- python train.py --name 'x;y'");
+}
+
+TEST_F(DenialsTest, WhatHasEndedIsStartedAgainUnderTheNameThatWasGiven) {
+  for (const char* name : {"python", "python-2"}) {
+    book_.name = name;
+    EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0", 0), 0U) << name;
+  }
+  book_.name = "python3";
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --name python3 --gpu 0", 0), 0U);
 }
 
 TEST_F(DenialsTest, WhatHasEndedIsStartedAgainForItsTenant) {
   book_.tenant = "research";
-  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --tenant research --limit 6GiB -- ", 0), 0U);
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --name nlp --gpu 0 --tenant research --limit 6GiB -- ", 0), 0U);
   for (const std::string& own : {std::string("default"), machine::user_name(book_.creator.user)}) {
     book_.tenant = own;
     EXPECT_EQ(explain(false).fix.text.find("--tenant"), std::string::npos) << own;
@@ -69,15 +78,15 @@ TEST_F(DenialsTest, WhatHasEndedIsGivenNoLimitBelowTheOneThatItWasGranted) {
   book_.accounts[0].granted = 8_GiB;
   EXPECT_EQ(explain(false).fix.text.rfind("ration explain --gpu 0   (who holds what", 0), 0U);
   book_.accounts[0].granted = 4_GiB;
-  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB", 0), 0U);
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --name nlp --gpu 0 --limit 6GiB", 0), 0U);
 }
 
 TEST_F(DenialsTest, WhatCouldHoldLessThanItsLimitIsStartedAgainAndWaits) {
   book_.accounts[0].granted = 4_GiB;
   denial_.limit = 2_GiB;
-  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB --on-deny wait -- ", 0), 0U);
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --name nlp --gpu 0 --limit 6GiB --on-deny wait -- ", 0), 0U);
   book_.accounts[0].own_limit = 2_GiB;  // set by the program itself
-  EXPECT_EQ(explain(false).fix.text.rfind("ration run --gpu 0 --limit 6GiB -- ", 0), 0U);
+  EXPECT_EQ(explain(false).fix.text.rfind("ration run --name nlp --gpu 0 --limit 6GiB -- ", 0), 0U);
 }
 
 TEST_F(DenialsTest, ALimitThatTheProgramSetIsRaisedInTheProgram) {
@@ -123,6 +132,12 @@ TEST_F(DenialsTest, ADeviceThatWasNotGrantedIsAddedInTheFix) {
 
 TEST_F(DenialsTest, AShareIsChangedInTheProgram) {
   denial_.reason = DenialReason::kShare;
+  EXPECT_EQ(explain().fix.text, "ration set nlp --limit 6GiB   (and in the program: ration.share(NAME, '5GiB'))");
+  book_.accounts[0].limit = 5_GiB;
+  EXPECT_EQ(explain().fix.text, "in the program: ration.share(NAME, '5GiB')");
+  denial_.function = "cuMemAlloc in generator";
+  EXPECT_EQ(explain().fix.text, "in the program: ration.share('generator', '5GiB')");
+  denial_.function = "cuMemAllocAsync in a name that the reco";  // as much as the record has room for
   EXPECT_EQ(explain().fix.text, "in the program: ration.share(NAME, '5GiB')");
 }
 

@@ -259,7 +259,7 @@ TEST(Configuration, AllProblemsOfAllFilesAreToldInOrder) {
   const Error error = rejected(reading.problems);
   EXPECT_EQ(error.id, "E1601");
   EXPECT_EQ(error.exit_code, 2);
-  EXPECT_EQ(error.what, "one:2:1: 'limit' must be a text in quotes (nothing was applied)");
+  EXPECT_EQ(error.what, "one:2:1: 'limit' must be a text in quotes");
   EXPECT_NE(error.fix.find("(2 more: ration config validate)"), std::string::npos);
 }
 
