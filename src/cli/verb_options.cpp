@@ -458,9 +458,14 @@ void add_help(CommandLine& line) {
       "help", [&line](const Session&, const std::vector<std::string>& words) { return cli::help(line.app, words); });
   word(help, "topic", topic, "TOPIC")->expected(0, 2);
 
-  auto [docs, page] =
-      line.add<std::string>("docs", [](const Session&, const std::string& name) { return cli::docs(name); });
-  word(docs, "page", page, "PAGE");
+  struct DocsOptions {
+    std::string page;
+    bool text = false;
+  };
+  auto [docs, page] = line.add<DocsOptions>(
+      "docs", [](const Session&, const DocsOptions& typed) { return cli::docs(typed.page, typed.text); });
+  word(docs, "page", page.page, "PAGE");
+  docs->add_flag("--text", page.text, "print the page itself, for a terminal without a browser");
 
   line.add<Nothing>("version", [](const Session&, Nothing) -> Result<int> {
     fmt::print("ration {}\n", RATION_VERSION);

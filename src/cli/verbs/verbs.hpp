@@ -229,8 +229,9 @@ struct DemoOptions {
 Result<int> demo(const Session& session, const DemoOptions& options);
 
 Result<int> help(const CLI::App& app, const std::vector<std::string>& topic);
-/// Prints the path of a page of the manual; of its first page if `page` is empty. Fails with E1406 or E1422.
-Result<int> docs(const std::string& page);
+/// Prints the path of a page of the manual, or with `text` the page itself. An empty `page` is the first page. Fails
+/// with E1406 or E1422.
+Result<int> docs(const std::string& page, bool text);
 
 /// Prints the completion script for a shell.
 Result<int> completion(const std::string& shell);

@@ -134,6 +134,8 @@ class Package(unittest.TestCase):
         for named in pages:
             done = self.ration("docs", named)
             self.assertTrue(done.returncode == 0 and pathlib.Path(done.stdout.strip()).is_relative_to(self.root), named + done.stderr)
+            self.assertRegex(self.ration("docs", "--text", named).stdout, r"\A# \w", "the page itself")
+        self.assertEqual(self.ration("docs", "oom").stdout, self.ration("docs", "out-of-memory").stdout)
         self.assertEqual(self.ration("docs", "tensorflw").returncode, 3)
 
     def test_the_manual_is_there(self):
