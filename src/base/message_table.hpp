@@ -326,7 +326,7 @@ inline constexpr MessageRow kMessageTable[] = {
     {"alert.unsent", "{count} alerts could not be sent to alerts.webhook: {reason}"},
     {"alert.too_slow", "the receiver is too slow"},
     {"alert.answered", "the receiver answers with {answer}"},
-    {"alert.raised", "{about}: raised ({rule})"},
+    {"alert.raised", "{about}: raised ({rule})[: {value_bytes} of {whole_bytes}][: {value_seconds}][: {count}]"},
     {"alert.cleared", "{about}: cleared ({rule})"},
 
     // The daemon and its records.

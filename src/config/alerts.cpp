@@ -136,14 +136,14 @@ std::vector<AlertChange> Alerts::evaluate(const std::vector<Fact>& facts, std::c
       }
       if (!state.raised && now - state.since >= rule.lasting) {
         state.raised = true;
-        changes.push_back({true, rule.text, fact.about, fact.value, state.since});
+        changes.push_back({true, rule.text, fact.about, fact.value, state.since, rule.measure->unit, fact.whole});
       }
       held[key] = state;
     }
   }
   for (const auto& [key, state] : states_) {
     if (state.raised && held.find(key) == held.end())
-      changes.push_back({false, key.first, key.second, state.value, state.since});
+      changes.push_back({false, key.first, key.second, state.value, state.since, Unit::kEvent, std::nullopt});
   }
   states_ = std::move(held);
   return changes;

@@ -56,6 +56,8 @@ struct AlertChange {
   Message about;
   double value = 0;  ///< the value at the raise or the clearing; if the subject is gone, its last value
   std::chrono::nanoseconds since{0};  ///< when the rule began to hold, by the caller's clock
+  Measure::Unit unit = Measure::Unit::kEvent;
+  std::optional<double> whole;  ///< as in the fact; absent if the alert is cleared
 };
 
 class Alerts {

@@ -1,5 +1,6 @@
 // `ration fits`: tells by its exit code whether a size fits on the GPUs now.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -111,7 +112,13 @@ Result<int> fits(const Session& session, const FitsOptions& options) {
     return yes ? 0 : 4;
   }
   if (yes) {
-    fmt::print("{}\n", fmt::join(gpus, ","));
+    // A program reads only the numbers, as --gpu takes them.
+    const std::string numbers = fmt::to_string(fmt::join(gpus, ","));
+    if (::isatty(STDOUT_FILENO) == 0)
+      fmt::print("{}\n", numbers);
+    else
+      fmt::print("{} fits on GPU {}: {} can be taken there now\n", session.size(wanted), numbers,
+                 session.size(best.now()));
     return 0;
   }
   const bool together = rooms.size() > 1 && !chosen.any_one;

@@ -155,9 +155,9 @@ Result<json> ask_and_wait(NodeClient& daemon, const std::string& name, const cha
   RATION_TRY(const auto asked, daemon.post(route_of(name, action), json::object()));
   if (std::string_view(action) == "resume")  // the workload may wait for room without end
     fmt::print(stderr,
-               "ration: {} resumes as soon as the GPU has room (ration ps shows the queue); Ctrl-C ends only this "
+               "ration: {} resumes as soon as the GPU has room ({} shows what it waits for); Ctrl-C ends only this "
                "command\n",
-               name);
+               name, command({"why", name}));
   return wait_for_event(daemon, asked.at("workload"), newest, answers);
 }
 

@@ -162,11 +162,13 @@ Result<int> stop(const Session& session, const StopOptions& options) {
   if (!book) {
     if (const std::string lease = lease_waiting_as(session, options.name); !lease.empty())
       return leave_queue(session, options.name, lease);
-    if (auto stopped = stop_of_another(session, options, std::chrono::nanoseconds(grace));
-        stopped || (stopped.error().id != "E1501" && stopped.error().id != "E1801"))
-      return stopped;
+    auto stopped = stop_of_another(session, options, std::chrono::nanoseconds(grace));
+    const bool no_daemon = !stopped && stopped.error().id == "E1501";
+    if (stopped || (!no_daemon && stopped.error().id != "E1801")) return stopped;
     return fail("E1801",
-                fmt::format("this user runs no workload named '{}'.{}", options.name, suggestion(options.name, names)),
+                fmt::format("no workload named '{}' runs{}.{}", options.name,
+                            no_daemon ? " under this user, and no daemon knows those of others" : "",
+                            suggestion(options.name, names)),
                 "ration ps", 3);
   }
   std::vector<Target> targets = processes_of(*book);

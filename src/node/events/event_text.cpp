@@ -523,9 +523,18 @@ Event claim_released_event(const std::string& claim, const std::string& tenant) 
 }
 
 Event alert_event(const config::AlertChange& change) {
-  return event_of(EventType::kAlert, change.raised
-                                         ? say<"alert.raised">("about"_is(change.about), "rule"_is(change.rule))
-                                         : say<"alert.cleared">("about"_is(change.about), "rule"_is(change.rule)));
+  if (!change.raised)
+    return event_of(EventType::kAlert, say<"alert.cleared">("about"_is(change.about), "rule"_is(change.rule)));
+  using Unit = config::Measure::Unit;
+  const auto value = static_cast<std::uint64_t>(change.value);
+  const bool is_part = change.unit == Unit::kBytes && change.whole;
+  const Bytes whole{static_cast<std::uint64_t>(change.whole.value_or(0))};
+  return event_of(
+      EventType::kAlert,
+      say<"alert.raised">("about"_is(change.about), "rule"_is(change.rule),
+                          "value_bytes"_is(only_if(is_part, Bytes{value})), "whole_bytes"_is(only_if(is_part, whole)),
+                          "value_seconds"_is(only_if(change.unit == Unit::kDuration, nanoseconds(value))),
+                          "count"_is(only_if(change.unit == Unit::kCount, value))));
 }
 
 Event daemon_event(Message text) { return event_of(EventType::kDaemon, std::move(text)); }

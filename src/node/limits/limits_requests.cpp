@@ -264,11 +264,11 @@ Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const Limit
 Result<void> check_sizes(const machine::Machine& machine, const TenantStatus& tenant, const LimitRequest& request) {
   Bytes largest;
   for (const machine::Device& device : machine.devices) largest = std::max(largest, device.total);
-  for (const std::string& text : {request.limit, request.guarantee}) {
-    const auto size = parse_size(text, largest, largest);
-    if (!text.empty() && size && *size > largest && *size < kUnlimited)
-      return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", text, format_size(largest)),
-                  command({"set", tenant.name, "--limit", "max"}), 2);
+  for (const auto& [option, text] : {std::pair{"--limit", &request.limit}, {"--guarantee", &request.guarantee}}) {
+    const auto size = parse_size(*text, largest, largest);
+    if (!text->empty() && size && *size > largest && *size < kUnlimited)
+      return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", *text, format_size(largest)),
+                  command({"set", tenant.name, option, text == &request.limit ? "max" : exact_size(largest)}), 2);
   }
   return {};
 }

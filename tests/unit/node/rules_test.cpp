@@ -423,7 +423,7 @@ TEST_F(RulesTest, AlertsAreRaisedAndCleared) {
   start("[alerts]\nrules = [\"device.used > 90% for 5s\"]\n");
   device_.free = 1_GiB;
   EXPECT_EQ(told("alert", 4), Texts{});
-  EXPECT_EQ(told("alert", 10), Texts{"GPU 0: raised (device.used > 90% for 5s)"});
+  EXPECT_EQ(told("alert", 10), Texts{"GPU 0: raised (device.used > 90% for 5s): 15.0 GiB of 16.0 GiB"});
   device_.free = 8_GiB;
   EXPECT_EQ(told("alert", 10), Texts{"GPU 0: cleared (device.used > 90% for 5s)"});
 }

@@ -300,7 +300,7 @@ export const messages: Record<string, string> = {
   "alert.unsent": "{count} 条告警无法发送到 alerts.webhook：{reason}",
   "alert.too_slow": "接收方跟不上",
   "alert.answered": "它回答 {answer}",
-  "alert.raised": "{about}：触发（{rule}）",
+  "alert.raised": "{about}：触发（{rule}）[：{value_bytes}，共 {whole_bytes}][：{value_seconds}][：{count}]",
   "alert.cleared": "{about}：解除（{rule}）",
   // The daemon and its records.
   "daemon.started": "守护进程已启动（ration {version}，pid {pid}）",
