@@ -228,6 +228,17 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
             fmt::format("'{}' is not an option of ration: write -- before the engine's own words.",
                         verb.remaining().front()),
             "ration inject docker --limit 4GiB -- run IMAGE", 2};
+  // `ration set train --limit 4 GiB`
+  std::vector<std::string> joined = words.all;
+  for (std::size_t i = 1; i < joined.size() && !verb.remaining().empty(); ++i) {
+    if (joined[i] != verb.remaining().front() || !parse_size(joined[i - 1] + joined[i], kUnlimited, kUnlimited))
+      continue;
+    joined[i - 1] += joined[i];
+    joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(i));
+    std::string whole = "ration";
+    for (const std::string& word : joined) whole += " " + shell_word(word);
+    return {"E1001", fmt::format("a size is one word: {}.", joined[i - 1]), whole, 2};
+  }
   // `ration set train 9GiB`
   if (const auto& all = words.all;
       name == "set" && all.size() == 3 && all[1].front() != '-' && parse_size(all[2], kUnlimited, kUnlimited))

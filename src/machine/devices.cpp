@@ -13,6 +13,7 @@
 #include "base/printable.hpp"
 #include "base/say.hpp"
 #include "base/strings.hpp"
+#include "base/utf8.hpp"
 #include "driver/cuda_abi.hpp"
 #include "driver/nvml_abi.hpp"
 #include "machine/driver_library.hpp"
@@ -375,6 +376,8 @@ Result<std::vector<Device>> choose_devices(const std::vector<Device>& devices, c
             ? std::max_element(devices.begin(), devices.end(),
                                [](const auto& left, const auto& right) { return left.room() < right.room(); })
             : std::find_if(devices.begin(), devices.end(), by_name);
+    if (const std::string meant = in_ascii(wanted); found == devices.end() && meant != wanted)
+      return fail("E1407", fmt::format("'{}' contains letters that are not ASCII.", wanted), "Use --gpu " + meant, 2);
     if (found == devices.end()) {
       std::string all;
       for (const Device& device : devices)

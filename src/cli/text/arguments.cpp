@@ -92,20 +92,20 @@ Result<void> check_before_program(const Arguments& words, const std::vector<std:
   const std::string& first = before.front();
   if (first != "--" && in_ascii(first) == "--")
     return fail("E1402", fmt::format("'{}' is a long dash, not two hyphens.", first),
-                "Write: ration run --limit 4GiB -- prog --batch 64", 2);
+                "Write: ration run --limit 4GiB -- PROGRAM …", 2);
   if (first.size() > 1 && first.front() == '-') {
     const std::string meant = option_suggestion(first, options);
     if (words.marked)
       return fail("E1402", fmt::format("run has no option '{}'.{}", first, meant), "ration run --help", 2);
     return fail("E1402",
                 fmt::format("no '--' before the program: '{}' was read as an option of ration.{}", first, meant),
-                "Write: ration run --limit 4GiB -- prog --batch 64", 2);
+                "Write: ration run --limit 4GiB -- PROGRAM …", 2);
   }
   if (words.marked)
     return fail(
         "E1402",
         fmt::format("'{}' before '--' is neither an option nor the value of an option; nothing was started.", first),
-        "Write: ration run --limit 4GiB --label 'note=two words' -- prog --batch 64", 2);
+        "Put quotes around a value that contains spaces, and write the program after --: ration run --help", 2);
   return {};
 }
 

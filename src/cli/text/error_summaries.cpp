@@ -36,7 +36,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1311", "--retry-limit cannot be understood", "--retry-limit +25%, or +2GiB"},
       {"E1401", "the program cannot be started", "make the program executable, or start it with its interpreter"},
       {"E1402", "no program, or a word before '--' that is not an option of ration",
-       "ration run --limit 4GiB -- prog --batch 64"},
+       "ration run --limit 4GiB -- PROGRAM …"},
       {"E1403", "no GPU, or no driver", "in Docker add --gpus all; without a GPU: --sim=T4"},
       {"E1404", "the limit could not be enforced on this program",
        "do what the message says, or start the program without a limit: --allow-ungoverned"},

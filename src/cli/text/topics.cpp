@@ -49,7 +49,8 @@ const std::vector<Topic>& topics() {
       {"units", "sizes as people write them",
        "  4GiB 4G 4g 512MiB 512M   binary: G is GiB, M is MiB, K is KiB, as in docker and systemd\n"
        "  8GB 512MB                decimal: 10^9, 10^6\n"
-       "  50%                      half of the GPU's total memory, however much is free\n"
+       "  50%                      half of the GPU's total memory, however much is free; inside a program that\n"
+       "                           runs under a limit, ration.limit('50%') is half of that limit\n"
        "  50%free                  half of the memory that is free now\n"
        "  max  max-1GiB            all of the GPU; all but 1 GiB\n"
        "  unlimited                no limit: memory is only counted\n\n"

@@ -226,6 +226,9 @@ class CommandLine(unittest.TestCase):
         self.assertIn("Sizes look like", self.refused(2, "E1102", "run", NODE, "--limit", "四GiB", "--", "true"))
         for dash in ("——", "—", "–"):
             self.assertIn(f"'{dash}' is a long dash, not two hyphens.\n      Write: ration run ", self.refused(2, "E1402", "run", NODE, "--limit", "4GiB", dash, "true"))
+        for size in ("4 GiB", "1.5 GB", "50 %"):
+            self.assertIn(f"ration set train --limit {size.replace(' ', '')}", self.refused(2, "E1001", "set", "train", "--limit", *size.split()))
+        self.assertIn("Use --gpu 0,1", self.refused(2, "E1407", "run", NODE, "--gpu", "0，1", "--limit", "4GiB", "--", "true"))
         self.assertIn("write -- before the engine's own words", self.refused(2, "E1001", "inject", "docker", "--limit", "4GiB", "run", "--gpus", "all", "IMAGE"))
         for typed, words in (("-limit", ("-limit", "4GiB")), ("-limit=4GiB", ("-limit=4GiB",)), ("——limit", ("——limit", "4GiB")), ("–limit", ("–limit", "4GiB")),
                              ("--limit＝4GiB", ("--limit＝4GiB",)), ("--limit\u30004GiB", ("--limit\u30004GiB",))):
