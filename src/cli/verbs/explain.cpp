@@ -115,6 +115,8 @@ std::string kept_text(const Session& session, const json& document) {
     of_tenants += bytes;
     parts.push_back(fmt::format("{} {}", share.at("tenant").get<std::string>(), session.size(bytes)));
   }
+  if (of_tenants > kept)  // less is free than the tenants are guaranteed and do not use yet
+    return fmt::format(", {} of it kept (guaranteed and not used yet: {})", session.size(kept), fmt::join(parts, ", "));
   if (of_tenants < kept) parts.push_back(fmt::format("slices and keep_free {}", session.size(kept - of_tenants)));
   return fmt::format(", {} of it kept: {}", session.size(kept), fmt::join(parts, ", "));
 }
