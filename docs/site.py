@@ -50,11 +50,11 @@ def main(folder):
             # What is no page is named: it lies in the sources.
             if not place or not place.endswith(".md"):
                 return link[1]
-            told = re.search("英文|English", link.string[max(0, link.start() - 6):link.end()])
+            told = re.search("英文|English", link.string[max(0, link.start() - 6):link.end() + 6])
             mark = "（英文）" if is_chinese(place_of(page)) and not is_chinese(place) and not told else ""
             return f"[{link[1]}]({os.path.relpath(target / place, here.parent)}{link[3] or ''}){mark}"
 
-        text = re.sub(r"^<!-- (?:needs|run by|follows): .*-->\n", "", page.read_text())
+        text = re.sub(r"^<!-- source.*?^<!-- /source.*?\n|^<!-- (?:needs|run by|follows): .*-->\n", "", page.read_text(), flags=re.M | re.S)
         here.parent.mkdir(parents=True, exist_ok=True)
         here.write_text(LINK.sub(follow, spaced(text)).replace("docs/pictures/", os.path.relpath(target / "pictures", here.parent) + "/"))
         here.with_suffix(".txt").write_text(text)  # for `ration docs --text`

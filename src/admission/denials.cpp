@@ -142,13 +142,13 @@ std::string share_of(const Denial& denial) {
 Fix share_fix(const Denial& denial, const book::BookSnapshot& book, bool running, const std::optional<LimitRoom>& room,
               const DeviceIndex& index_of) {
   const Bytes needed = denial.used + denial.requested;
-  const std::string share = fmt::format("ration.share({}, '{}')", share_of(denial), exact_size(needed));
+  std::string share = fmt::format("in the program: ration.share({}, '{}')", share_of(denial), exact_size(needed));
   const bool fits = denial.account >= book.accounts.size() || needed <= book.accounts[denial.account].limit;
-  if (fits) return {"in the program: " + share};
+  if (fits) return {std::move(share)};
   Denial of_program = denial;
   of_program.limit = book.accounts[denial.account].limit;
   Fix fix = limit_advice(of_program, book, running, room, index_of);
-  fix.text += fmt::format("   (and in the program: {})", share);
+  fix.text += "   (and " + share + ")";
   return fix;
 }
 

@@ -332,6 +332,7 @@ inline constexpr MessageRow kMessageTable[] = {
     // The daemon and its records.
     {"daemon.started", "the daemon started (ration {version}, pid {pid})"},
     {"daemon.ended", "the daemon ended"},
+    {"daemon.replaced", "the daemon of the machine governs these GPUs from now on, so this daemon ends"},
     {"daemon.has_driver", "driver {version}"},
     {"daemon.records", "recorded"},
     {"daemon.listens", "listens on {place}"},

@@ -28,6 +28,7 @@ Result<int> execute(cli::CommandLine& line) {
     const auto good = verb == "doctor" || verb == "help" ? Result<void>() : config::check_variables(environ);
     return good ? line.execute() : tl::unexpected(good.error());
   } catch (const std::system_error& error) {  // thrown by fmt where a stream cannot be written
+    cli::end_if_nobody_reads(error.code().value());
     return fail("E1002", fmt::format("the output cannot be written: {}.", error.code().message()),
                 "Check the files to which standard output and standard error are redirected: df -h .", 125);
   }

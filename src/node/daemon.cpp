@@ -9,10 +9,12 @@
 #include "admission/configured_promises.hpp"
 #include "admission/configured_slices.hpp"
 #include "base/clock.hpp"
+#include "base/say.hpp"
 #include "base/time.hpp"
 #include "book/container_books.hpp"
 #include "config/printer.hpp"
 #include "config/values.hpp"
+#include "node/books/machine_daemon.hpp"
 #include "node/queue/queue_step.hpp"
 
 namespace ration::node {
@@ -79,7 +81,7 @@ std::string Daemon::greeting(bool with_link) {
 }
 
 void Daemon::run(const std::function<void()>& ready) {
-  const auto stop = [this] { api_.server().stop(2s, [this] { loop_.stop(); }); };
+  const auto stop = [this] { stop_soon(); };
   watches_.stop_on_term = loop_.on_signal(SIGTERM, stop);
   watches_.stop_on_interrupt = loop_.on_signal(SIGINT, stop);
   watches_.reload_on_hangup = loop_.on_signal(SIGHUP, [this] { (void)reload(); });
@@ -117,6 +119,10 @@ void Daemon::schedule_tick() {
   watches_.next_tick = loop_.after(tick_at_once_ ? 0ms : pace, [this] { tick(); });
 }
 
+void Daemon::stop_soon() {
+  api_.server().stop(2s, [this] { loop_.stop(); });
+}
+
 void Daemon::tick_if_stale() {
   const double age = static_cast<double>(steady_time_ns() - engine_.moment().now_ns) / 1e9;
   if (!pace_.affords_tick(monotonic_seconds(), age)) return;
@@ -137,6 +143,12 @@ void Daemon::tick() {
   engine_.set_queue_length(leases_.queue().waiting());
   Effects effects = engine_.tick(now, unix_time_ns());
   Events& events = effects.events;
+  const std::vector<machine::Device> devices = devices_of(engine_.snapshot());
+  if (engine_.folder_claims().is_claimed()) publish_governed(options_.folders.front().first, devices);
+  if (!std::exchange(replaced_, replaced_ || machine_daemon_governs(devices)) && replaced_) {
+    events.push_back(daemon_event(say<"daemon.replaced">()));
+    stop_soon();
+  }
   if (const auto problem = announcer_.step(now)) events.push_back(daemon_event(*problem));
   tick_at_once_ = step_queue(engine_.moment(), effects.residency_changes,
                              {leases_, subjects().residency, subjects().promises}, events);

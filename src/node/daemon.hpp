@@ -54,6 +54,7 @@ class Daemon final : private ApiHost {
 
   void tick();
   void schedule_tick();
+  void stop_soon();
   void publish(Events events);
   /// Returns the longest time between two ticks that does not count as a gap.
   static history::TimeMs longest_step(const config::Daemon& settings);
@@ -88,6 +89,7 @@ class Daemon final : private ApiHost {
   Leases leases_;
   DevicePublisher device_publisher_;
   TickPace pace_;
+  bool replaced_ = false;      // true once the daemon of the machine governs the same devices
   bool tick_at_once_ = false;  // true if memory has moved, or a resume may start
   bool slices_due_ = true;     // true if the next tick that finds devices must apply the configured slices
   http::EventLoop loop_;

@@ -62,6 +62,10 @@ Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
 Result<NodeClient> NodeClient::require(const Session& session) {
   RATION_TRY(auto found, find(session));
   if (found) return std::move(*found);
+  // The machine had a daemon since it started, so a second daemon of this user is no remedy.
+  if (session.socket.empty() && ::getuid() != 0 && ::access("/run/ration/daemon.lock", F_OK) == 0)
+    return fail("E1501", "the daemon of this machine does not answer (/run/ration/ration.sock).",
+                "Ask root: systemctl start rationd", 3);
   const auto store = session.store();
   return fail("E1501",
               fmt::format("the daemon is not running (no {}/ration.sock).", store ? store->folder() : "/run/ration"),

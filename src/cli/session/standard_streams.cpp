@@ -30,9 +30,16 @@ void tell(const std::function<void()>& print) {
   ::sigaction(SIGPIPE, &before, nullptr);
 }
 
+void end_if_nobody_reads(int error) {
+  if (error != EPIPE) return;
+  ::signal(SIGPIPE, SIG_DFL);
+  ::raise(SIGPIPE);
+}
+
 Result<void> finish_output() {
   const bool failed_before = std::ferror(stdout) != 0;
   if (std::fflush(stdout) == 0 && !failed_before) return {};
+  end_if_nobody_reads(errno);
   return fail("E1002", fmt::format("standard output cannot be written: {}.", std::strerror(errno)),
               "If it goes to a file in this folder, check the free space: df -h .", 1);
 }

@@ -19,5 +19,7 @@ void tell(const std::function<void()>& print);
 
 /// Writes the rest of standard output. Fails with E1002.
 [[nodiscard]] Result<void> finish_output();
+/// Ends the process by SIGPIPE, silently, if `error` is EPIPE: `ration help | head -1` has all that it wants.
+void end_if_nobody_reads(int error);
 
 }  // namespace ration::cli

@@ -15,6 +15,7 @@
 #include "cli/verbs/verbs.hpp"
 #include "config/configuration.hpp"
 #include "node/books/known_folders.hpp"
+#include "node/books/machine_daemon.hpp"
 #include "node/daemon.hpp"
 
 namespace ration::cli {
@@ -115,6 +116,9 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
   RATION_TRY(const auto context, context_elsewhere(session, store));
   daemon.command_options = command_options(context);
   daemon.documentation = share_folder() + "/doc/ration/site";
+  if (const auto machine = session.machine(); machine && node::machine_daemon_governs(machine->devices))
+    return fail("E1504", "root's daemon governs the GPUs of this machine already; a second daemon would contradict it.",
+                "ration ps   (ration run, set and why use that daemon, too)", 1);
   allow_many_descriptors();
   RATION_TRY(auto started, node::Daemon::start(std::move(daemon)));
   started->run([&] {

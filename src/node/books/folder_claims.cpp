@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/own_folder.hpp"
+#include "node/books/machine_daemon.hpp"
 #include "node/books/registry.hpp"
 
 namespace ration::node {
@@ -39,13 +40,14 @@ Result<void> FolderClaims::claim(const std::string& folder) {
 
 bool FolderClaims::is_governed_elsewhere(const std::string& folder) {
   if (is_own(folder)) return false;
-  if (is_locked(lock_of_owner(folder))) {
+  const std::string owner = lock_of_owner(folder), adopter = lock_of_adopter(folder);
+  if (is_locked(owner) && is_honoured(owner)) {
     adopted_.erase(folder);
     return true;
   }
   FileLock& lock = adopted_[folder];
-  if (!lock.in_place()) lock = lock_file(lock_of_adopter(folder));
-  return lock.taken;
+  if (!lock.in_place()) lock = lock_file(adopter);
+  return lock.taken && is_honoured(adopter);
 }
 
 std::string FolderClaims::governor_of(const std::string& folder) {

@@ -1,5 +1,6 @@
 // Decides which daemon governs a folder of books. If the folder is a daemon's own, that daemon does; otherwise the
-// first daemon that learnt of the folder does.
+// first daemon that learnt of the folder does. A daemon of root governs it in any case, unless another daemon of root
+// does.
 // Promises: at most one daemon governs a folder; a daemon that ends in any way releases its folders.
 #pragma once
 

@@ -264,12 +264,17 @@ Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const Limit
 Result<void> check_sizes(const machine::Machine& machine, const TenantStatus& tenant, const LimitRequest& request) {
   Bytes largest;
   for (const machine::Device& device : machine.devices) largest = std::max(largest, device.total);
-  for (const auto& [option, text] : {std::pair{"--limit", &request.limit}, {"--guarantee", &request.guarantee}}) {
-    const auto size = parse_size(*text, largest, largest);
-    if (!text->empty() && size && *size > largest && *size < kUnlimited)
-      return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", *text, format_size(largest)),
-                  command({"set", tenant.name, option, text == &request.limit ? "max" : exact_size(largest)}), 2);
-  }
+  const auto is_too_large = [&](const std::string& text) {
+    const auto size = parse_size(text, largest, largest);
+    return !text.empty() && size && *size > largest && *size < kUnlimited;
+  };
+  const auto too_large = [&](const std::string& text, std::string fix) {
+    return fail("E1104", fmt::format("{} is more than the largest GPU has ({}).", text, format_size(largest)),
+                std::move(fix), 2);
+  };
+  if (is_too_large(request.limit)) return too_large(request.limit, command({"set", tenant.name, "--limit", "max"}));
+  if (is_too_large(request.guarantee))
+    return too_large(request.guarantee, command({"set", tenant.name, "--guarantee", exact_size(largest)}));
   return {};
 }
 

@@ -77,6 +77,17 @@ class CommandLine(unittest.TestCase):
                               stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.close(2))
         self.assertEqual(held.stdout, "closed\n", "the program finds its streams as they were")
 
+    def test_a_reader_that_has_enough_ends_it_silently(self):
+        for words in (["help", "errors"], ["run", "--help"], ["version"]):
+            for action in (signal.SIG_DFL, signal.SIG_IGN):  # some launchers ignore it
+                with self.subTest(words=words, action=action):
+                    nobody, output = os.pipe()
+                    os.close(nobody)
+                    done = subprocess.run([BIN / "ration", *words], env=self.environment, stdout=output, stderr=subprocess.PIPE, text=True,
+                                          restore_signals=False, preexec_fn=lambda: signal.signal(signal.SIGPIPE, action))
+                    os.close(output)
+                    self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, ""))
+
     def test_a_summary_that_cannot_be_written_is_told(self):
         for place in ("/no/such/folder/run.json", str(self.folder), ""):
             marker = self.folder / "started"

@@ -451,7 +451,7 @@ class Governed(Scene):
         self.assertEqual(other, [46, None, 0, [0, 16384 * MIB, 16384 * MIB], [0, 16384 * MIB, 16384 * MIB]])
         why = self.ration("why", "d-1-1", "--sim=T4:16GiB:context=64MiB*2").stdout
         self.assertIn("because  GPU 1 was not granted to one\n", why)
-        self.assertRegex(why, r"fix      ration run --sim=\S+ --gpu 0,1 --limit 1GiB -- (/usr/bin/env|PROGRAM$)")
+        self.assertRegex(why, r"fix      ration run --sim=\S+ --name \S+ --gpu 0,1 --limit 1GiB -- (/usr/bin/env|PROGRAM$)")
 
     def test_ration_sees_the_machine_from_inside_a_limit(self):
         done = self.ration("run", "--sim=T4:16GiB:context=64MiB", "--limit", "2GiB", "--name", "inside", "--", "sh", "-c",

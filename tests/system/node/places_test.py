@@ -22,6 +22,14 @@ NOBODY = 65534
 # Mounts are seen by what is started here alone; the folders behind them are the test's.
 ENTER = CHECKOUT + 'hold_checkout && mount --bind "$0/run" /run && mount --bind "$0/tmp" /tmp && put_checkout_back && exec "$@"'
 
+# Locks a file as a daemon does, until its input ends.
+CLAIM = """
+import fcntl, os, sys
+fcntl.flock(os.open(sys.argv[1], os.O_RDONLY | os.O_CREAT, 0o644), fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
 
 @unittest.skipUnless(os.getuid() == 0, "needs a /run of its own")
 class Machine(unittest.TestCase):
@@ -134,6 +142,65 @@ class WithoutADaemon(Machine):
         self.assertIn("UNGOVERNED", self.ration("ps", NODE, user=NOBODY).stdout)
 
 
+class TheMachines(Machine):
+    """The daemon of the machine is root's; a user starts another one."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "sim").chmod(0o1777)
+        (self.folder / "tmp/state").mkdir(mode=0o700)
+        os.chown(self.folder / "tmp/state", NOBODY, NOBODY)
+        (self.folder / "home/ration.toml").write_text('[daemon]\nsample = "100ms"\nsample_idle = "100ms"\n[defaults]\nungoverned = "terminate"\ngrace = "1s"\n')
+
+    def of_the_user(self, node=NODE):
+        return self.words(BIN / "rationd", node, "--listen", "", "--state", self.folder / "tmp/state", user=NOBODY)
+
+    def test_a_user_starts_no_second_one_of_the_same_gpus(self):
+        self.daemon()
+        self.looks()
+        done = subprocess.run(self.of_the_user(), env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (1, "E1504"), done.stderr)
+        self.assertIn("root's daemon governs the GPUs of this machine already", done.stderr)
+        other = subprocess.Popen(self.of_the_user(OTHER_NODE), env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (other.terminate(), other.communicate()))
+        self.assertIn("ration", other.stdout.readline(), "other GPUs are the user's own affair")
+
+    def test_that_of_a_user_ends_when_the_machines_starts_and_nobody_is_ended(self):
+        users = subprocess.Popen(self.of_the_user(), env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (users.kill(), users.communicate()))
+        self.assertIn("ration", users.stdout.readline())
+        program = self.holding("train", user=NOBODY)
+        self.daemon()
+        self.assertEqual(users.wait(60), 0)
+        self.looks()
+        self.assertEqual([(name, row["governed"]) for name, row in self.rows().items()], [("train", True)])
+        self.assertEqual((self.events("alert", "ungoverned", "violation"), program.poll()), ([], None))
+
+    def test_a_process_of_a_user_that_claims_a_folder_keeps_nothing_from_root(self):
+        program = self.holding("train", user=NOBODY)
+        (folder,) = (self.folder / "tmp").glob(f"ration-{NOBODY}")
+        for name in ("daemon.lock", "adopted.lock"):
+            with self.subTest(name):
+                claim = subprocess.Popen(self.words(sys.executable, "-c", CLAIM, f"/tmp/{folder.name}/{name}", user=NOBODY), env=self.environment,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                self.addCleanup(lambda claim=claim: claim.poll() is None and claim.communicate())
+                self.assertEqual(claim.stdout.readline(), "locked\n")
+                daemon = self.daemon(state=name)
+                self.looks()
+                self.assertEqual([(key, row["governed"]) for key, row in self.rows().items()], [("train", True)])
+                self.assertEqual((self.events("alert", "ungoverned", "violation"), program.poll()), ([], None))
+                daemon.send_signal(signal.SIGTERM)
+                daemon.wait(60)
+                claim.communicate()
+
+    def test_a_user_of_a_machine_whose_daemon_died_is_sent_to_root(self):
+        daemon = self.daemon()
+        daemon.kill()
+        daemon.wait()
+        done = self.ration("run", NODE, "--wait", "--limit", "1GiB", "--", "true", user=NOBODY)
+        self.assertIn("E1501 ration: the daemon of this machine does not answer", done.stderr)
+
+
 class OneDaemon(Machine):
     def test_whoever_started_it_everybody_finds_it(self):
         self.daemon(preexec=lambda: os.umask(0o077))
@@ -142,7 +209,9 @@ class OneDaemon(Machine):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_who_may_not_look_is_told_so(self):
-        self.daemon()
+        daemon = self.daemon()
+        daemon.send_signal(signal.SIGSTOP)  # else it opens the folder again at its next tick
+        self.addCleanup(daemon.send_signal, signal.SIGCONT)
         self.machine.chmod(0o700)
         for words in (["events"], ["run", NODE, "--limit", "1GiB", "--", "true"]):
             done = self.ration(*words, user=NOBODY, RATION_SIM_DIR=str(self.folder / "tmp/sim"))

@@ -304,6 +304,7 @@ export const messages: Record<string, string> = {
   "alert.cleared": "{about}：解除（{rule}）",
   // The daemon and its records.
   "daemon.started": "守护进程已启动（ration {version}，pid {pid}）",
+  "daemon.replaced": "从现在起由本机（root）的守护进程管理这些 GPU，此守护进程结束",
   "daemon.ended": "守护进程已结束",
   "daemon.has_driver": "驱动 {version}",
   "daemon.records": "已记录",

@@ -11,7 +11,7 @@ let daemon: Daemon, browser: Browser, row: WorkloadRow & { workload: string };
 before(async () => {
   daemon = await openDaemon();
   browser = await openBrowser();
-  const found = (await snapshotOf(daemon)).workloads.find((one): one is WorkloadRow & { workload: string } => one.governed && one.state === "running");
+  const found = (await snapshotOf(daemon)).workloads.find((one): one is WorkloadRow & { workload: string } => one.governed === true && one.state === "running");
   assert.ok(found, "no workload runs");
   row = found;
 });

@@ -1,0 +1,49 @@
+#include "node/books/machine_daemon.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/file_lock.hpp"
+#include "base/process.hpp"
+#include "base/whole_file.hpp"
+
+namespace ration::node {
+namespace {
+
+const std::string kMachineFolder = "/run/ration";
+const std::string kLock = kMachineFolder + "/daemon.lock";
+const std::string kGoverned = kMachineFolder + "/governed-gpus";  // a UUID a line
+
+/// Returns true if root has made the file, so that no other user can have written into it.
+bool is_of_root(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == 0;
+}
+
+}  // namespace
+
+void publish_governed(const std::string& own_folder, const std::vector<machine::Device>& devices) {
+  if (::getuid() != 0 || own_folder != kMachineFolder) return;
+  std::string lines;
+  for (const machine::Device& device : devices) lines += device.uuid + "\n";
+  if (read_whole(kGoverned).value_or("") != lines) (void)write_whole(kGoverned, lines, 0644);
+}
+
+bool machine_daemon_governs(const std::vector<machine::Device>& devices) {
+  if (::getuid() == 0 || !is_of_root(kLock) || !is_of_root(kGoverned) || !is_locked(kLock)) return false;
+  const std::string governed = "\n" + read_whole(kGoverned).value_or("");
+  return std::any_of(devices.begin(), devices.end(), [&](const machine::Device& device) {
+    return governed.find("\n" + device.uuid + "\n") != std::string::npos;
+  });
+}
+
+bool is_honoured(const std::string& lock) {
+  if (::getuid() != 0) return true;
+  const auto pid = lock_holder(lock);
+  const auto holder = pid ? identity_of(*pid) : std::nullopt;
+  return !holder || holder->user == 0;
+}
+
+}  // namespace ration::node
