@@ -442,10 +442,12 @@ std::optional<WaitReason> LeaseQueue::reason(const std::string& id) const {
                   : reason.free >= waiting.need ? WaitReason::Kind::kBehind
                                                 : WaitReason::Kind::kNoRoom;
   }
-  if (reason.kind == WaitReason::Kind::kBehind &&
-      !capacity_.has_room({reason.gpu}, waiting.need, waiting.request.tenant)) {
+  const Bytes kept = capacity_.kept_for_others(reason.gpu, waiting.request.tenant);
+  const bool behind_promises = reason.kind == WaitReason::Kind::kBehind &&
+                               !capacity_.has_room({reason.gpu}, waiting.need, waiting.request.tenant);
+  if (behind_promises || (reason.kind == WaitReason::Kind::kNoRoom && any && kept > Bytes{0})) {
     reason.kind = WaitReason::Kind::kPromised;
-    reason.kept = capacity_.kept_for_others(reason.gpu, waiting.request.tenant);
+    reason.kept = kept;
     reason.behind = fmt::format("{}", fmt::join(capacity_.others_kept_for(reason.gpu, waiting.request.tenant), ", "));
   } else if (reason.kind == WaitReason::Kind::kBehind) {
     const auto head = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& entry) {

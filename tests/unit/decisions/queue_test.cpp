@@ -249,6 +249,19 @@ TEST(LeaseQueue, WhoWouldNotFitEvenWithoutAnyLeaseHoldsNobodyUp) {
   EXPECT_EQ(granted(queue, 3), Names{"large"});
 }
 
+TEST(LeaseQueue, WhatIsKeptForOthersIsNotSaidToBePromisedToNobody) {
+  LeaseQueue queue;
+  Capacity capacity = devices({{16_GiB, 8_GiB}});
+  capacity.set_tenant("research", 0, 16_GiB, 6_GiB, 0_GiB);
+  queue.update(capacity);
+  for (const auto& [id, bytes] : {std::pair{"more than is left", 9_GiB}, {"more than is not kept", 4_GiB}}) {
+    ASSERT_TRUE(queue.submit(request(id, bytes, 1, "other")));
+    EXPECT_TRUE(granted(queue, 2).empty());
+    EXPECT_EQ(to_text(*queue.reason(id)), "GPU 0 has 8.00 GiB left, 6.00 GiB of it kept for research (guarantees)");
+    queue.release(id);
+  }
+}
+
 /// A device of 32 GiB, of which tenant `t` may hold 12 GiB; its workloads without a lease hold `promised`.
 Capacity with_a_limited_tenant(Bytes promised) {
   Capacity capacity = devices({{32_GiB, promised}});
