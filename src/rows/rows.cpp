@@ -39,6 +39,7 @@ Process read_process(const json& row) {
 Row read_row(const json& from) {
   Row row;
   row.governed = true_in(from, "governed");
+  row.unknown = from.contains("governed") && from.at("governed").is_null();
   for (auto [field, place] : {std::pair{"tenant", &row.tenant},
                               {"workload", &row.name},
                               {"user", &row.user},

@@ -22,6 +22,7 @@ struct Process {
 /// One workload on one device, or one process without a book.
 struct Row {
   bool governed = false;
+  bool unknown = false;  ///< true if only a daemon of root sees whether the process is governed
   std::string tenant, name, user, command, labels, state, slice, where, enforced_by, held_back_by, last_denial, device;
   std::string book_altered;  ///< the change that somebody made to its book; empty if none
   std::optional<int> gpu;

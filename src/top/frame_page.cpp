@@ -28,7 +28,7 @@ std::vector<std::string> help_lines(const View& view) {
       "CHARTS  the last ten minutes of each GPU by tenant, ░ outside of workloads; c hides them",
       "HISTORY ten minutes, the newest at the right; full height is the limit, without a limit the GPU",
       "STATE   FULL: less than 2 MiB below its limit   shrinking: above a lowered limit",
-      "        waiting: a request waits for memory   held back: another's guarantee needs the room",
+      "        waiting: a request waits for memory   held back: the limit in force is lower (Enter)",
       "n/a     not known"};
   lines.insert(lines.end(), rest.begin(), rest.end());
   return lines;

@@ -58,12 +58,12 @@ Columns columns_for(const View& view, int width) {
 }
 
 Style state_style(const Row& row) {
-  if (!row.governed || !row.book_altered.empty() || row.full()) return kBad;
+  if ((!row.governed && !row.unknown) || !row.book_altered.empty() || row.full()) return kBad;
   return kWarn;
 }
 
 std::string remark_of(const Row& row) {
-  if (!row.governed) return "no guard";
+  if (!row.governed) return row.unknown ? "unknown" : "no guard";
   if (!row.book_altered.empty()) return "ALTERED";
   if (row.state == "shrinking" || row.state == "waiting" || row.state == "suspended") return row.state;
   if (row.full()) return "FULL";

@@ -40,6 +40,16 @@ TEST_F(Frame, ShowsDevicesTenantsWorkloadsAndWhatHappened) {
   EXPECT_TRUE(holds(lines.back(), "[q quit]"));
 }
 
+TEST_F(Frame, AProcessOfAnotherUserOfWhichNothingIsKnownIsNotCalledUnguarded) {
+  auto data = snapshot(usual_rows());
+  for (auto& each : data["workloads"])
+    if (each["governed"] == false) each["governed"] = nullptr;
+  View view = view_of(data);
+  const std::string text = draw(view, 80, 24, true).text(false);
+  EXPECT_TRUE(holds(text, "unknown"));
+  EXPECT_FALSE(holds(text, "no guard"));
+}
+
 TEST_F(Frame, AnAlteredBookIsSeen) {
   auto data = snapshot(nlohmann::json::array({row("nlp", "train", 1, 2)}));
   data["workloads"][0]["book_altered"] = "its devices were changed";
