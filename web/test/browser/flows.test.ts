@@ -22,7 +22,7 @@ after(async () => {
 /** The workload that tests look at: governed, with denials where there is one. */
 async function subject(): Promise<WorkloadRow & { workload: string }> {
   const { workloads } = await snapshotOf(daemon);
-  const governed = workloads.filter((row): row is WorkloadRow & { workload: string } => row.governed && row.workload !== null);
+  const governed = workloads.filter((row): row is WorkloadRow & { workload: string } => row.governed === true && row.workload !== null);
   const row = [...governed].sort((left, right) => (right.denials ?? 0) - (left.denials ?? 0))[0];
   assert.ok(row, "no workload runs");
   return row;
