@@ -57,7 +57,7 @@ def main(folder):
         text = re.sub(r"^<!-- source.*?^<!-- /source.*?\n|^<!-- (?:needs|run by|follows): .*-->\n", "", page.read_text(), flags=re.M | re.S)
         here.parent.mkdir(parents=True, exist_ok=True)
         here.write_text(LINK.sub(follow, spaced(text)).replace("docs/pictures/", os.path.relpath(target / "pictures", here.parent) + "/"))
-        here.with_suffix(".txt").write_text(text)  # for `ration docs --text`
+        here.with_suffix(".txt").write_text(text.lstrip())  # for `ration docs --text`
     for picture in (SOURCE / "docs/pictures").glob("*.png"):
         (target / "pictures").mkdir(exist_ok=True)
         shutil.copy(picture, target / "pictures" / picture.name)
