@@ -75,8 +75,7 @@ std::string_view given_name(const book::BookSnapshot& book) {
 }
 
 /// Returns the command that repeats the run on `gpus` with `limit`, for the same tenant and, once it has
-/// ended, under the same name. `more`
-/// are an option and its value; an empty word is left out.
+/// ended, under the same name. `more` are an option and its value; an empty word is left out.
 std::string run_again(const book::BookSnapshot& book, bool running, const std::string& gpus, Bytes limit,
                       const std::array<std::string_view, 2>& more = {}) {
   const bool own =

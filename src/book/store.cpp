@@ -20,9 +20,6 @@ namespace {
 
 constexpr std::size_t kEndedKept = 32;
 
-/// The folder of the machine's daemon. Every user finds the daemon's socket in it; the books in it belong to root.
-constexpr const char* kMachineFolder = "/run/ration";
-
 std::string unusable_for_books(const std::string& folder) {
   const mode_t mode = ::getuid() == 0 ? 0755 : 0700;
   if (std::string why = make_own_folder(folder, mode); !why.empty()) return why;

@@ -145,7 +145,8 @@ void Daemon::tick() {
   Events& events = effects.events;
   const std::vector<machine::Device> devices = devices_of(engine_.snapshot());
   if (engine_.folder_claims().is_claimed()) publish_governed(options_.folders.front().first, devices);
-  if (!std::exchange(replaced_, replaced_ || machine_daemon_governs(devices)) && replaced_) {
+  if (!replaced_ && machine_daemon_governs(devices)) {
+    replaced_ = true;
     events.push_back(daemon_event(say<"daemon.replaced">()));
     stop_soon();
   }

@@ -71,7 +71,7 @@ Result<Context> context_elsewhere(const Session& session, const book::Store& sto
 std::string devices_folder(const std::string& configured, const book::Store& store) {
   if (configured == "none") return {};
   if (configured != "auto") return configured;
-  return ::getuid() == 0 && store.folder() == "/run/ration" ? adapters::cdi::kFolder : "";
+  return ::getuid() == 0 && store.folder() == book::kMachineFolder ? adapters::cdi::kFolder : "";
 }
 
 node::PublishDevices publisher(Session session, const book::Store& store, const std::string& folder,
