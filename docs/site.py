@@ -3,9 +3,12 @@
 import copy
 import os
 import pathlib
+import posixpath
 import re
 import shutil
 import sys
+
+import terminal
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 ELSEWHERE = {"README.md": "index.md", "README.zh.md": "zh/index.md", "ARCHITECTURE.md": "architecture.md", "DECISIONS.md": "decisions.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
@@ -54,10 +57,9 @@ def main(folder):
             mark = "（英文）" if is_chinese(place_of(page)) and not is_chinese(place) and not told else ""
             return f"[{link[1]}]({os.path.relpath(target / place, here.parent)}{link[3] or ''}){mark}"
 
-        text = re.sub(r"^<!-- source.*?^<!-- /source.*?\n|^<!-- (?:needs|run by|follows): .*-->\n", "", page.read_text(), flags=re.M | re.S)
+        text = re.sub(r"^<!-- source.*?^<!-- /source.*?\n|^<!-- (?:needs|run by|follows): .*?-->\n", "", page.read_text(), flags=re.M | re.S)
         here.parent.mkdir(parents=True, exist_ok=True)
         here.write_text(LINK.sub(follow, spaced(text)).replace("docs/pictures/", os.path.relpath(target / "pictures", here.parent) + "/"))
-        here.with_suffix(".txt").write_text(text.lstrip())  # for `ration docs --text`
     for picture in (SOURCE / "docs/pictures").glob("*.png"):
         (target / "pictures").mkdir(exist_ok=True)
         shutil.copy(picture, target / "pictures" / picture.name)
@@ -92,6 +94,27 @@ def on_page_context(context, page, nav, **_):
         menu.items.append(copy.copy(nav.homepage))
         menu.items[-1].title = "English"
     return context
+
+
+def on_page_content(html, page, config, **_):
+    """Called by MkDocs with the HTML of each page: writes the page for `ration docs --text` beside the HTML."""
+    # GitHub needs a backslash in front of a bar within a table, also in code; MkDocs shows it there.
+    html = re.sub(r"<td.*?</td>", lambda cell: cell[0].replace("\\|", "|"), html, flags=re.S)
+    place = page.file.dest_uri
+
+    def see(target, text):
+        if re.match(r"\w+:", target):
+            return "" if target == text else target
+        other, _, _ = target.partition("#")
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(place), other)).removesuffix(".html")
+        if not other.endswith(".html") or text.endswith(".md"):  # `ration docs` takes the path of a page, too
+            return ""
+        return f"见 {name}" if is_chinese(place) else f"see {name}"
+
+    file = pathlib.Path(config.site_dir, place).with_suffix(".txt")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(terminal.as_text(html, see, is_chinese(place)))
+    return html
 
 
 def on_post_page(output, page, **_):

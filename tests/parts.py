@@ -56,7 +56,7 @@ TESTS = {
 # What runs beside ctest reads this alone. `lint` runs every time.
 OTHERS = {
     "lint": "ARCHITECTURE.md CONTRIBUTING.md .clang-format tests/lint tests/parts.py dev",
-    "packages": f"{COMPILED} {SERVED} packaging examples docs/site.py docs/mkdocs.yml docs/scenarios/slurm.md tests/gpu LICENSE",
+    "packages": f"{COMPILED} {SERVED} packaging examples docs/site.py docs/terminal.py docs/mkdocs.yml docs/scenarios/slurm.md tests/gpu LICENSE",
     "site": f"{PAGES}",
     "kubernetes-adapter": "kubernetes",
     "frameworks": f"{COMPILED} libration/python tests/frameworks examples/articles tests/system/docs/docs_test.py"
