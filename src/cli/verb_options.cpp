@@ -458,14 +458,11 @@ void add_help(CommandLine& line) {
       "help", [&line](const Session&, const std::vector<std::string>& words) { return cli::help(line.app, words); });
   word(help, "topic", topic, "TOPIC")->expected(0, 2);
 
-  struct DocsOptions {
-    std::string page;
-    bool text = false;
-  };
-  auto [docs, page] = line.add<DocsOptions>(
-      "docs", [](const Session&, const DocsOptions& typed) { return cli::docs(typed.page, typed.text); });
-  word(docs, "page", page.page, "PAGE");
+  auto [docs, page] =
+      line.add<DocsOptions>("docs", [](const Session&, const DocsOptions& typed) { return cli::docs(typed); });
+  auto* which = word(docs, "page", page.page, "PAGE");
   docs->add_flag("--text", page.text, "print the page itself, for a terminal without a browser");
+  docs->add_flag("--list", page.list, "list all pages with their titles")->excludes(which);
 
   line.add<Nothing>("version", [](const Session&, Nothing) -> Result<int> {
     fmt::print("ration {}\n", RATION_VERSION);

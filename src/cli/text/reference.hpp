@@ -63,6 +63,7 @@ struct ErrorText {
   const char* id;
   const char* meaning;
   const char* fix;
+  const char* page = "";  // of the manual, with more about it; may be empty
 };
 /// Returns every error by number. A test compares the table with the sources.
 [[nodiscard]] const std::vector<ErrorText>& error_texts();

@@ -445,9 +445,11 @@ const std::vector<VerbText>& verb_texts() {
        "print where the manual is",
        "[PAGE]",
        "Prints the path of a page of the manual, for a browser; with --text, prints the page itself. Without PAGE, "
-       "takes the first page, which leads to all others.",
+       "takes the first page, which leads to all others. PAGE can also be the path of a page as the README names it, "
+       "such as docs/tensorflow.md.",
        {{"xdg-open $(ration docs tensorflow)", "open a page on this machine"},
         {"ration docs --text out-of-memory | less", "read a page on a terminal"},
+        {"ration docs --list", "names and titles of all pages"},
         {"ration docs scenarios/kubernetes", ""},
         {"ration docs zh/tensorflow", "a page in Chinese"}}},
       {"version",

@@ -1,10 +1,14 @@
-// `ration docs`: prints where a page of the manual lies, as a file for a browser, or the text of the page. Every
-// package has these pages; a running daemon serves them, too.
+// `ration docs`: prints where a page of the manual lies, as a file for a browser, or the text of the page, or a list of
+// all pages. Every package has these pages; a running daemon serves them, too.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/strings.hpp"
 #include "base/whole_file.hpp"
@@ -16,45 +20,111 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Names under which people look for a page.
+/// Other names under which people look for a page, in lower case.
 const std::map<std::string_view, std::string_view> kOtherNames{
-    {"oom", "out-of-memory"}, {"torch", "pytorch"}, {"tf", "tensorflow"},     {"k8s", "scenarios/kubernetes"},
-    {"api", "http-api"},      {"http", "http-api"}, {"daemon", "node"},       {"docker", "scenarios/containers"},
-    {"admin", "node"},        {"sim", "simulator"}, {"prometheus", "metrics"}};
+    {"oom", "out-of-memory"}, {"torch", "pytorch"},     {"tf", "tensorflow"},      {"k8s", "scenarios/kubernetes"},
+    {"api", "http-api"},      {"http", "http-api"},     {"daemon", "node"},        {"docker", "scenarios/containers"},
+    {"admin", "node"},        {"sim", "simulator"},     {"prometheus", "metrics"}, {"readme", "index"},
+    {"ration", "index"},      {"readme.zh", "zh/index"}};
+
+struct Page {
+  std::string name;  // `tensorflow`, `scenarios/ray`, `zh/tensorflow`
+  fs::path text;     // the HTML lies beside it
+};
+
+/// Returns the pages by their names in lower case.
+std::map<std::string, Page> pages_in(const fs::path& folder) {
+  std::map<std::string, Page> pages;
+  std::error_code error;
+  for (fs::recursive_directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
+    if (each->path().extension() != ".txt") continue;
+    const std::string name = each->path().lexically_relative(folder).replace_extension().string();
+    pages[lower(name)] = {name, each->path()};
+  }
+  return pages;
+}
+
+/// Returns the typed name or path in lower case, without its ending.
+std::string without_ending(const std::string& typed) {
+  std::string name = fs::path(lower(typed)).lexically_normal();
+  for (const std::string_view ending : {".md", ".html", ".txt", "/readme"})
+    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+  return name;
+}
+
+/// Returns the page, or null. People also type the paths that pages and the README show, such as
+/// `share/doc/ration/docs/tensorflow.md` and `libration/python/README.md`: leading folders are left out until a page
+/// has that name.
+const Page* find_page(std::string name, const std::map<std::string, Page>& pages) {
+  for (;;) {
+    const auto other = kOtherNames.find(name);
+    const std::string meant(other == kOtherNames.end() ? name : other->second);
+    for (const std::string& each : {meant, "scenarios/" + meant, meant + "/index"})
+      if (const auto found = pages.find(each); found != pages.end()) return &found->second;
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos) return nullptr;
+    name.erase(0, slash + 1);
+  }
+}
+
+std::string_view without_folders(std::string_view name) { return name.substr(name.rfind('/') + 1); }
+
+/// Returns a sentence with up to four pages whose names are like the typed one or contain it; nothing if there are
+/// none.
+std::string nearest_pages(std::string_view typed, const std::map<std::string, Page>& pages) {
+  constexpr std::size_t kMost = 4;
+  constexpr std::size_t kLongest = 64;  // no typo is that long
+  if (typed.size() > kLongest) return {};
+  std::multimap<std::size_t, std::string> near;
+  for (const auto& [key, page] : pages) {
+    const std::size_t letters = distance(typed, without_folders(key));
+    if (letters <= std::max<std::size_t>(1, typed.size() / 3) ||
+        (typed.size() >= 3 && key.find(typed) != std::string::npos))
+      near.emplace(letters, page.name);
+  }
+  std::vector<std::string> names;
+  for (const auto& [letters, name] : near)
+    if (names.size() < kMost) names.push_back(name);
+  return names.empty() ? "" : fmt::format(" The nearest: {}.", fmt::join(names, ", "));
+}
+
+/// Prints each page with its title, which is the first line of its text.
+Result<int> list(const std::map<std::string, Page>& pages) {
+  std::size_t widest = 0;
+  for (const auto& [key, page] : pages) widest = std::max(widest, page.name.size());
+  for (const auto& [key, page] : pages) {
+    const std::string text = read_whole(page.text).value_or("");
+    fmt::print("{:<{}}  {}\n", page.name, widest, text.substr(0, text.find('\n')));
+  }
+  return 0;
+}
 
 /// Prints the page, or where it lies.
-Result<int> show(const fs::path& page, bool text) {
+Result<int> show(const Page& page, bool text) {
   if (!text) {
-    fmt::print("{}\n", page.string());
+    fmt::print("{}\n", fs::path(page.text).replace_extension(".html").string());
     return 0;
   }
-  const auto content = read_whole(fs::path(page).replace_extension(".txt"));
-  if (!content)
-    return fail("E1406", fmt::format("the text of {} is not there.", page.string()), "Install ration again.");
+  const auto content = read_whole(page.text);
+  if (!content) return fail("E1406", fmt::format("{} cannot be read.", page.text.string()), "Install ration again.");
   fmt::print("{}", *content);
   return 0;
 }
 
 }  // namespace
 
-Result<int> docs(const std::string& page, bool text) {
+Result<int> docs(const DocsOptions& options) {
   const fs::path folder = fs::path(share_folder()) / "doc/ration/site";
-  std::map<std::string, fs::path> pages;  // by name: `tensorflow`, `scenarios/ray`, `zh/tensorflow`
-  std::error_code error;
-  for (fs::recursive_directory_iterator each(folder, error), end; !error && each != end; each.increment(error))
-    if (each->path().extension() == ".html")
-      pages[each->path().lexically_relative(folder).replace_extension().string()] = each->path();
+  const auto pages = pages_in(folder);
   if (!pages.contains("index"))
     return fail("E1406", fmt::format("the pages of the manual are not in {}.", folder.string()),
                 "ration help   lists what is explained without them");
-  const auto other = kOtherNames.find(page);
-  const std::string name(page.empty() ? "index" : other == kOtherNames.end() ? page : other->second);
-  for (const std::string& candidate : {name, "scenarios/" + name, name + "/index"})
-    if (const auto found = pages.find(candidate); found != pages.end()) return show(found->second, text);
-  std::vector<std::string> names;
-  for (const auto& [known, path] : pages) names.push_back(known);
-  return fail("E1422", fmt::format("there is no page '{}'.{}", name, suggestion(name, names)),
-              "ration docs   prints the page that leads to all others", 3);
+  if (options.list) return list(pages);
+  const std::string name = options.page.empty() ? "index" : without_ending(options.page);
+  if (const Page* page = find_page(name, pages)) return show(*page, options.text);
+  return fail("E1422",
+              fmt::format("there is no page '{}'.{}", options.page, nearest_pages(without_folders(name), pages)),
+              "ration docs --list   lists all pages", 3);
 }
 
 }  // namespace ration::cli

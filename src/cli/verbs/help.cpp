@@ -92,6 +92,7 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
   for (const ErrorText& error : error_texts()) {
     if (!same_without_case(name, error.id)) continue;
     fmt::print("{}  {}\n\nwhat to do: {}\n", error.id, error.meaning, error.fix);
+    if (*error.page != '\0') fmt::print("more: ration docs --text {}\n", error.page);
     return 0;
   }
   std::vector<std::string> known = verb_names();

@@ -229,9 +229,15 @@ struct DemoOptions {
 Result<int> demo(const Session& session, const DemoOptions& options);
 
 Result<int> help(const CLI::App& app, const std::vector<std::string>& topic);
-/// Prints the path of a page of the manual, or with `text` the page itself. An empty `page` is the first page. Fails
-/// with E1406 or E1422.
-Result<int> docs(const std::string& page, bool text);
+
+struct DocsOptions {
+  std::string page;  ///< empty: the first page
+  bool text = false;
+  bool list = false;
+};
+/// Prints the path of a page of the manual; with `text` the page itself, with `list` the names and titles of all pages.
+/// Fails with E1406 or E1422.
+Result<int> docs(const DocsOptions& options);
 
 /// Prints the completion script for a shell.
 Result<int> completion(const std::string& shell);

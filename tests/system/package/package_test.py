@@ -129,14 +129,19 @@ class Package(unittest.TestCase):
     def test_every_page_that_the_help_points_to_is_there(self):
         topics = re.findall(r"^  ration help (\S+)", self.ration("help").stdout, re.M)
         errors = re.findall(r"E\d{4}", self.ration("help", "errors").stdout)
-        pages = {named for name in topics + errors for named in re.findall(r"ration docs ([\w./-]+)", self.ration("help", name).stdout)}
+        pages = {named for name in topics + errors for named in re.findall(r"ration docs (?:--text )?(\w[\w./-]+)", self.ration("help", name).stdout)}
         self.assertGreater(len(pages), 3)
         for named in pages:
             done = self.ration("docs", named)
             self.assertTrue(done.returncode == 0 and pathlib.Path(done.stdout.strip()).is_relative_to(self.root), named + done.stderr)
-            self.assertRegex(self.ration("docs", "--text", named).stdout, r"\A# \w", "the page itself")
+            self.assertRegex(self.ration("docs", "--text", named).stdout, r"\A.*\w.*\n=+\n", "the page itself")
         self.assertEqual(self.ration("docs", "oom").stdout, self.ration("docs", "out-of-memory").stdout)
         self.assertEqual(self.ration("docs", "tensorflw").returncode, 3)
+        for listed in self.ration("docs", "--list").stdout.splitlines():
+            name, title = listed.split(maxsplit=1)
+            text = self.ration("docs", "--text", name).stdout
+            self.assertTrue(text.startswith(f"{title}\n="), listed)
+            self.assertEqual([line for line in text.splitlines() if not line.startswith("    ") and (len(line) > 100 or re.match(r"[|#<]|```", line))], [], name)
 
     def test_the_manual_is_there(self):
         self.assertTrue((self.root / "share/man/man1/ration-run.1").stat().st_size > 500)
