@@ -96,7 +96,7 @@ def pages(root):
         (root / name).write_text(readme(name))
     documents = root / "share/doc/ration"
     for name in ("docs", "examples"):
-        shutil.copytree(SOURCE / name, documents / name, ignore=shutil.ignore_patterns("CMakeLists.txt", "*.mjs", "site.py", "terminal.py", "mkdocs.yml"))
+        shutil.copytree(SOURCE / name, documents / name, ignore=shutil.ignore_patterns("CMakeLists.txt", "*.mjs", "__pycache__", "site.py", "terminal.py", "mkdocs.yml"))
     for name in ("libration/python", "sim"):
         copy(SOURCE / name / "README.md", documents / name / "README.md")
 

@@ -26,6 +26,9 @@ class Pages(unittest.TestCase):
                 aimed = (document.parent / (link[0] or link[1])).resolve()
                 self.assertTrue(aimed.exists() or aimed == self.root.resolve() / "LICENSE", f"{document.name}: {link}")
 
+    def test_what_makes_the_site_is_left_out(self):
+        self.assertEqual([file.name for file in (self.root / "share/doc/ration/docs").rglob("*") if file.suffix in (".py", ".pyc", ".yml")], [])
+
     def test_the_readme_names_no_command_of_the_source(self):
         self.assertNotIn("./dev", (self.root / "README.md").read_text())
 
