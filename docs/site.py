@@ -15,6 +15,9 @@ ELSEWHERE = {"README.md": "index.md", "README.zh.md": "zh/index.md", "ARCHITECTU
              "libration/python/README.md": "python.md", "sim/README.md": "simulator.md", "tests/gpu/README.md": "gpu.md", "examples/README.md": "examples.md"}
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
+FULL_WIDTH, CHINESE = re.compile("[\u3000-\u303f\uff00-\uffef“”‘’…]"), re.compile("[\u3000-\u303f\u3400-\u9fff\uff00-\uffef“”‘’…]")
+BLOCK, ITEM = re.compile(r"[|#<]|```|!\["), re.compile(r" *(?:[-*] |\d+\. )")
+
 
 def place_of(path):
     """Of a file of the sources in the tree; None: it is not shown."""
@@ -40,6 +43,22 @@ def spaced(text):
     return "\n".join(lines) + "\n"
 
 
+def joined(text):
+    """With no line break between two Chinese characters of a paragraph: a browser shows it as a space."""
+    lines, fenced = [], False
+    for line in text.splitlines():
+        before = lines[-1] if lines else ""
+        ends, begins = re.sub(r"\*+$|\]\([^)\s]*\)$", "", before)[-1:], line.lstrip(" *[")[:1]
+        between = (CHINESE.match(ends) and CHINESE.match(begins)) or FULL_WIDTH.match(ends) or FULL_WIDTH.match(begins)
+        if between and not fenced and before.strip() and line.strip() and not BLOCK.match(before) and not BLOCK.match(line) and not ITEM.match(line):
+            lines[-1] += line.lstrip()
+            continue
+        if line.startswith("```"):
+            fenced = not fenced
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 def main(folder):
     target = pathlib.Path(folder)
     shutil.rmtree(target, ignore_errors=True)
@@ -59,7 +78,8 @@ def main(folder):
 
         text = re.sub(r"^<!-- source.*?^<!-- /source.*?\n|^<!-- (?:needs|run by|follows): .*?-->\n", "", page.read_text(), flags=re.M | re.S)
         here.parent.mkdir(parents=True, exist_ok=True)
-        here.write_text(LINK.sub(follow, spaced(text)).replace("docs/pictures/", os.path.relpath(target / "pictures", here.parent) + "/"))
+        shown = LINK.sub(follow, spaced(text))
+        here.write_text((joined(shown) if is_chinese(place_of(page)) else shown).replace("docs/pictures/", os.path.relpath(target / "pictures", here.parent) + "/"))
     for picture in (SOURCE / "docs/pictures").glob("*.png"):
         (target / "pictures").mkdir(exist_ok=True)
         shutil.copy(picture, target / "pictures" / picture.name)
