@@ -16,7 +16,7 @@ export const messages: Record<string, string> = {
   "denial.host_limit": "{workload} 已占用 {used_bytes} 锁页内存，锁页内存上限为 {limit_bytes}，再加 {requested_bytes} 就放不下",
   "denial.held_back": "{workload} 已占用 {used_bytes}，当时的现行上限为 {limit_bytes}，而配置的上限为 {configured_bytes}：{reason}",
   "denial.device_full": "GPU 本身已满：空闲 {free_bytes}；上限本来允许 {requested_bytes}",
-  "denial.device_full_untold": "GPU 本身已满；上限本来允许",
+  "denial.device_full_untold": "GPU 本身已满；上限本来允许这次申请",
   "denial.largest_holder": "{because}；其他程序中 {who} 占用最多：{held_bytes}",
   "denial.ungoverned": "进程 {pid}（未受管）",
   "denial.not_granted": "GPU {device} 未分配给 {workload}",

@@ -160,7 +160,7 @@ export const table = {
   "event.rebalanced": ["rebalanced", "再平衡"],
   "event.shrinking": ["shrinking", "收缩中"],
   "event.ungoverned": ["ungoverned", "未受管"],
-  "event.violation": ["violation", "超限"],
+  "event.violation": ["violation", "违规"],
   "event.orphaned": ["orphaned", "孤立"],
   "event.guard_lost": ["guard lost", "拦截库未加载"],
   "event.queued": ["queued", "排队"],
