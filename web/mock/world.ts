@@ -61,6 +61,8 @@ const rows: [string, string, string, number, number, string, string, number, num
   ["sweep-2", "batch", "dana", 31, 1, "python sweep.py --trial 2", "sweep=a", 4, 0, 0.31, 0, 2.4, 1.1, "training"],
 ];
 
+const kept = say("limit.kept", { tenants: "vision" });
+
 const whole = (bytes: number): number => Math.max(0, Math.round(bytes / granule) * granule);
 
 /** Smooth, between -1 and 1, always the same for the same place. */
@@ -150,7 +152,7 @@ export class World {
   private rebalance(moves: number, secondsFromStart: number | null = null): void {
     const one = this.find("sweep-2")[0];
     if (!one) return;
-    const event = this.add("rebalanced", say("limit.moved", { workload: "batch/sweep-2", after_bytes: 7.5 * gib, before_bytes: 8 * gib, reason: say("limit.kept", { tenants: "vision" }), count: moves, within_seconds: 9 }), { ...this.of(one), pid: null, count: moves, old: String(8 * gib), new: String(7.5 * gib) }, secondsFromStart);
+    const event = this.add("rebalanced", say("limit.moved", { workload: "batch/sweep-2", after_bytes: 3.5 * gib, before_bytes: 4 * gib, reason: kept, count: moves, within_seconds: 9 }), { ...this.of(one), pid: null, count: moves, old: String(4 * gib), new: String(3.5 * gib) }, secondsFromStart);
     event.first_time = new Date(Date.parse(event.time) - 9000).toISOString();
   }
 
@@ -220,13 +222,18 @@ export class World {
     return { host_used_bytes: bytes, host_limit_bytes: bytes ? 2 * gib : null, host_peak_bytes: bytes, host_denials: 0 };
   }
 
+  /** One workload may not use all of its limit. */
+  private limitsOf(one: Workload, limit: number): Pick<WorkloadRow, "limit_bytes" | "configured_limit_bytes" | "held_back_by"> {
+    return one.name === "sweep-2" ? { limit_bytes: limit - gib / 2, configured_limit_bytes: limit, ...put("held_back_by", kept) } : { limit_bytes: limit, configured_limit_bytes: limit };
+  }
+
   private row(one: Workload, at: number): WorkloadRow & Record<string, unknown> {
     const used = this.usedAt(one, at), limit = this.limitAt(one, at);
     const processes: (Process & Record<string, unknown>)[] = [{ pid: one.pid, user: one.user, command: one.command, state: "managed", used_bytes: used, host_bytes: 0, driver_used_bytes: used + 24 * mib }];
     return {
       workload: one.name, tenant: one.tenant, user: one.user, run: one.run, gpu: one.gpu, uuid: `GPU-sim-${one.gpu}`, device: "NVIDIA A100-40",
       state: one.kind === "suspended" ? one.kind : used > limit ? "shrinking" : "running", governed: true, enforced_by: one.gpu === 1 ? "driver and shim" : "shim", slice: "", labels: one.labels,
-      command: one.command, started: this.iso(-one.startedAgo), used_bytes: used, limit_bytes: limit, configured_limit_bytes: limit, guarantee_bytes: one.guarantee,
+      command: one.command, started: this.iso(-one.startedAgo), used_bytes: used, ...this.limitsOf(one, limit), guarantee_bytes: one.guarantee,
       peak_bytes: whole(Math.min(limit, one.base + one.swing)), context_bytes: Math.min(one.context, used), pooled_bytes: Math.min(one.pooled, used), suspended_bytes: one.kind === "suspended" ? whole(one.base) : 0, denials: one.denials, ...(one.lastDenial ? { last_denial: one.lastDenial } : {}),
       ...this.pinnedOf(one),
       limit_changes: one.changes, idle_seconds: one.idleSince === null ? 0 : Math.floor((at - one.idleSince) / 1000), shrinking: used > limit,

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { withQuery } from "../api/client";
 import type { Explained, ExplainRow, NodeEvent, Series, WorkloadRow } from "../api/types";
-import { formatPercent, formatSize } from "../logic/format";
+import { formatPercent } from "../logic/format";
 import { shareOf } from "../logic/workloads";
 import { isOperator, rowsOf, useStore } from "../state/store";
 import { workloadPath, type View } from "../state/route";
@@ -15,7 +15,7 @@ import { EventLines } from "../ui/events";
 import { LimitForm } from "../ui/limit_form";
 import { useLoaded, useSeries } from "../ui/load";
 import { DataTable, TableCopy, type Column } from "../ui/table";
-import { Pinned, StateBadge } from "../ui/workload_table";
+import { heldBackText, Pinned, StateBadge } from "../ui/workload_table";
 import { lookOf } from "../logic/palette";
 import { RangeTools, rangeOf, refreshMs, zoomTo } from "./timeline";
 
@@ -42,12 +42,12 @@ function Explain({ row, name }: { row: WorkloadRow; name: string }) {
 
 function Head({ row, children }: { row: WorkloadRow; children: ComponentChildren }) {
   const share = shareOf(row);
-  const differs = row.configured_limit_bytes != null && row.limit_bytes != null && formatSize(row.configured_limit_bytes) !== formatSize(row.limit_bytes);
+  const heldBack = heldBackText(row);
   return (
     <div class="workload-head">
       <div class="figures">
         <div class="figure"><span class="faint">{t("column.used")}</span><strong><Amount bytes={row.used_bytes} na={saidIn(row, "used_bytes_na")} /></strong></div>
-        <div class="figure"><span class="faint">{t("column.limit")}</span><strong><Amount bytes={row.limit_bytes} /></strong></div>
+        <div class="figure"><span class="faint">{t(heldBack ? "column.limitInForce" : "column.limit")}</span><strong><Amount bytes={row.limit_bytes} /></strong></div>
         <div class="figure"><span class="faint">{t("column.guarantee")}</span><strong>{row.guarantee_bytes ? <Amount bytes={row.guarantee_bytes} /> : "–"}</strong></div>
         <div class="figure"><span class="faint">{t("column.peak")}</span><strong><Amount bytes={row.peak_bytes} /></strong></div>
         <div class="figure"><span class="faint">{t("column.pinned")}</span><strong><Pinned row={row} /></strong></div>
@@ -55,7 +55,7 @@ function Head({ row, children }: { row: WorkloadRow; children: ComponentChildren
         {children}
       </div>
       {share !== null && <Meter share={share} look={row.tenant ? lookOf(row.tenant) : null} mark={row.guarantee_bytes && row.limit_bytes ? row.guarantee_bytes / row.limit_bytes : null} />}
-      {differs && <p class="notice warn">{t("workload.held", { asked: formatSize(row.configured_limit_bytes ?? 0), now: formatSize(row.limit_bytes ?? 0), reason: row.held_back_by ? fieldText(row, "held_back_by") : t("na.noReason") })}</p>}
+      {heldBack && <p class="notice warn">{heldBack}</p>}
     </div>
   );
 }

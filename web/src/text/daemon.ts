@@ -41,7 +41,7 @@ export const messages: Record<string, string> = {
   "limit.of_tenant": "受其租户的上限约束",
   "limit.gives_back": "须归还 {tenants} 的保底显存",
   "limit.gives_back_slices": "须归还划给切片或保持空闲的部分",
-  "limit.kept": "为 {tenants} 保留",
+  "limit.kept": "其余为 {tenants} 保留",
   "limit.rest_is_taken": "其余是他人的保底显存、已被预留或正在使用",
   "limit.own_request": "程序自己设了更低的上限",
   "limit.policy": "{place} 处的策略给出 {limit_bytes}",

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { withQuery } from "../api/client";
 import type { WorkloadRow } from "../api/types";
 import { problemOf } from "../logic/filter";
-import { formatDuration, shortCommand } from "../logic/format";
+import { formatDuration, formatSize, shortCommand } from "../logic/format";
 import { lookOf } from "../logic/palette";
 import { nameOf, pidsOf, shareOf } from "../logic/workloads";
 import { setQuery, workloadPath } from "../state/route";
@@ -53,6 +53,19 @@ export function Pinned({ row }: { row: WorkloadRow }) {
   return <><Amount bytes={row.host_used_bytes} />{row.host_limit_bytes != null && <span class="faint"> / <Amount bytes={row.host_limit_bytes} /></span>}</>;
 }
 
+/** Why the limit in force is lower than the configured one; null: it is not. */
+export function heldBackText(row: WorkloadRow): string | null {
+  const limit = row.limit_bytes ?? 0, configured = row.configured_limit_bytes ?? limit, asked = formatSize(configured), now = formatSize(limit);
+  if (configured <= limit || asked === now) return null;
+  return t("workload.held", { asked, now, held: formatSize(configured - limit), reason: row.held_back_by ? fieldText(row, "held_back_by") : t("na.noReason") });
+}
+
+/** The limit in force, and the configured one where that is higher. */
+function Limit({ row }: { row: WorkloadRow }) {
+  const why = heldBackText(row);
+  return <><Amount bytes={row.limit_bytes} />{why && <span class="faint" title={why}> / {formatSize(row.configured_limit_bytes ?? 0)}<span class="hidden"> ({why})</span></span>}</>;
+}
+
 export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {
   const commands = rows.flatMap((row) => commandOf(row) ?? []);
   const pinned: Column<WorkloadRow> = { id: "pinned", head: t("column.pinned"), numeric: true, from: "wide", value: (row) => row.host_used_bytes, cell: (row) => (row.governed ? <Pinned row={row} /> : none) };
@@ -70,7 +83,7 @@ export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {
     },
     {
       id: "limit", head: t("column.limit"), numeric: true, value: (row) => row.limit_bytes,
-      cell: (row) => (row.governed ? <Amount bytes={row.limit_bytes} /> : none),
+      cell: (row) => (row.governed ? <Limit row={row} /> : none),
     },
     { id: "guarantee", head: t("column.guarantee"), numeric: true, from: "wide", value: (row) => row.guarantee_bytes, cell: (row) => (row.guarantee_bytes ? <Amount bytes={row.guarantee_bytes} /> : none) },
     { id: "peak", head: t("column.peak"), numeric: true, from: "medium", value: (row) => row.peak_bytes, cell: (row) => (row.governed ? <Amount bytes={row.peak_bytes} /> : none) },

@@ -194,6 +194,23 @@ test("the limit is raised with the keyboard alone, with a preview before", async
   await close();
 });
 
+test("a limit in force that is lower than the configured one: both are shown, and why", async (context) => {
+  if (process.env["RATION_WEB_URL"]) return context.skip("limits of a real daemon move meanwhile");
+  const row = (await snapshotOf(daemon)).workloads.find((one) => (one.limit_bytes ?? 0) < (one.configured_limit_bytes ?? 0));
+  assert.ok(row?.workload && row.held_back_by);
+  const asked = formatSize(row.configured_limit_bytes ?? 0), now = formatSize(row.limit_bytes ?? 0), less = formatSize((row.configured_limit_bytes ?? 0) - (row.limit_bytes ?? 0));
+  const { page, close } = await open(browser, daemon, "/", { operator: true });
+  await page.locator("table[data-name=workloads] tr", { hasText: row.workload }).getByText(`/ ${asked}`).first().waitFor();
+  await page.goto(`${daemon.url}/workloads/${row.workload}?gpu=${row.gpu}`);
+  await page.getByText(`The configured limit is ${asked}; the limit in force is ${now}, ${less} less: ${row.held_back_by}.`).waitFor();
+  assert.equal(await page.locator(".figure", { hasText: "Limit in force" }).locator("strong").innerText(), now);
+  await close();
+  const chinese = await open(browser, daemon, `/workloads/${row.workload}?gpu=${row.gpu}`, { operator: true, locale: "zh-CN" });
+  await chinese.page.getByText(`配置的上限为 ${asked}；现行上限为 ${now}，少 ${less}：`).waitFor();
+  await chinese.page.locator(".figure", { hasText: "现行上限" }).waitFor();
+  await chinese.close();
+});
+
 test("a change by somebody else in between is refused, not overwritten", async () => {
   const row = await subject();
   const { page, close } = await open(browser, daemon, `/workloads/${row.workload}?gpu=${row.gpu}`, { operator: true, expected: /412/ });
