@@ -60,10 +60,10 @@ export function heldBackText(row: WorkloadRow): string | null {
   return t("workload.held", { asked, now, held: formatSize(configured - limit), reason: row.held_back_by ? fieldText(row, "held_back_by") : t("na.noReason") });
 }
 
-/** The limit in force, and the configured one where that is higher. */
+/** The limit in force; where it is lower than the configured one, a mark that says so. */
 function Limit({ row }: { row: WorkloadRow }) {
   const why = heldBackText(row);
-  return <><Amount bytes={row.limit_bytes} />{why && <span class="faint" title={why}> / {formatSize(row.configured_limit_bytes ?? 0)}<span class="hidden"> ({why})</span></span>}</>;
+  return <><Amount bytes={row.limit_bytes} />{why && <span class="faint" title={why}>{" "}<span aria-hidden="true">↓</span><span class="hidden"> ({why})</span></span>}</>;
 }
 
 export function workloadColumns(rows: WorkloadRow[]): Column<WorkloadRow>[] {

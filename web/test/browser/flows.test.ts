@@ -200,9 +200,10 @@ test("a limit in force that is lower than the configured one: both are shown, an
   assert.ok(row?.workload && row.held_back_by);
   const asked = formatSize(row.configured_limit_bytes ?? 0), now = formatSize(row.limit_bytes ?? 0), less = formatSize((row.configured_limit_bytes ?? 0) - (row.limit_bytes ?? 0));
   const { page, close } = await open(browser, daemon, "/", { operator: true });
-  await page.locator("table[data-name=workloads] tr", { hasText: row.workload }).getByText(`/ ${asked}`).first().waitFor();
+  const told = `The configured limit is ${asked}; the limit in force is ${now}, ${less} less: ${row.held_back_by}.`;
+  await page.locator("table[data-name=workloads] tr", { hasText: row.workload }).getByTitle(told).getByText("↓").waitFor();
   await page.goto(`${daemon.url}/workloads/${row.workload}?gpu=${row.gpu}`);
-  await page.getByText(`The configured limit is ${asked}; the limit in force is ${now}, ${less} less: ${row.held_back_by}.`).waitFor();
+  await page.getByText(told).waitFor();
   assert.equal(await page.locator(".figure", { hasText: "Limit in force" }).locator("strong").innerText(), now);
   await close();
   const chinese = await open(browser, daemon, `/workloads/${row.workload}?gpu=${row.gpu}`, { operator: true, locale: "zh-CN" });
