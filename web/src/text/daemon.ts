@@ -214,7 +214,7 @@ export const messages: Record<string, string> = {
   "memory.allocated": "程序分配",
   "memory.pooled": "驱动的显存池预留",
   "memory.managed": "可能在 GPU 上的托管内存",
-  "memory.framework_free": "以上之中，框架已缓存且空闲的部分",
+  "memory.framework_free": "其中，框架缓存着但空闲的部分",
   "memory.context": "CUDA 上下文",
   "memory.unrequested": "未经申请（代码、核函数的局部内存）",
   "memory.unexplained": "未解释（观察到的周期太少）",
