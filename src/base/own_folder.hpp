@@ -8,6 +8,9 @@
 
 namespace ration {
 
+/// The folder of the machine's daemon. Every user finds the daemon's socket in it; the books in it belong to root.
+inline constexpr const char* kMachineFolder = "/run/ration";
+
 /// Resolves a path: the result is absolute, without `..`, links and doubled slashes, so that two spellings of one place
 /// are equal. Parts that do not exist stay as they are spelled.
 [[nodiscard]] std::string real_path(const std::string& path);

@@ -12,9 +12,6 @@
 
 namespace ration::book {
 
-/// The folder of the machine's daemon. Every user finds the daemon's socket in it; the books in it belong to root.
-inline constexpr const char* kMachineFolder = "/run/ration";
-
 struct StoredBook {
   std::string path;
   BookSnapshot contents;

@@ -1,20 +1,61 @@
 #include "config/settings.hpp"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cstdlib>
 
-#include "config/configuration.hpp"
+#include "base/own_folder.hpp"
+#include "base/whole_file.hpp"
 
 namespace ration::config {
+namespace {
+
+const std::string kAccepted = std::string(kMachineFolder) + "/accepted.toml";
+
+std::string machine_file() { return configuration_files().front().path; }
+
+/// Replaces the machine's file by what its daemon accepted. Returns false if there is no such file of root.
+bool take_accepted(std::vector<Layer>& layers) {
+  struct stat status {};
+  if (::lstat(kAccepted.c_str(), &status) != 0 || status.st_uid != 0) return false;
+  auto text = read_whole(kAccepted, kMaxDocument, Links::kRejected);
+  if (!text) return false;
+  for (Layer& layer : layers)
+    if (layer.name == machine_file()) layer.text = *text;
+  return true;
+}
+
+}  // namespace
+
+void keep_accepted(const Configuration& accepted) {
+  std::string text;
+  for (const Row& row : accepted.rows)
+    if (row.origin.file == machine_file() && (row.section == "defaults" || row.section == "compat"))
+      text += fmt::format("{}.{} = {}\n", row.section, row.key, row.value);
+  (void)write_whole(kAccepted, text, 0644);
+}
 
 Result<Settings> read_settings() {
-  RATION_TRY(const auto configuration, read_configuration());
+  RATION_TRY(auto layers, read_layers(configuration_files()));
+  Reading reading = parse_configuration(layers);
   Settings settings;
+  if (const auto problems = reading.problems; !problems.empty()) {
+    const bool of_the_machine = std::all_of(problems.begin(), problems.end(),
+                                            [](const FileProblem& each) { return each.file == machine_file(); });
+    if (of_the_machine && take_accepted(layers)) reading = parse_configuration(layers);
+    if (!reading.problems.empty()) return tl::unexpected(rejected(reading.problems));
+    settings.doubt = fmt::format("{}: {}", place_text(problems.front()), problems.front().what);
+  }
+  const Configuration& configuration = reading.configuration;
   for (const Row& row : configuration.rows) {
-    if (row.section == "defaults" && !row.origin.is_default()) settings[row.key] = {row.text, row.origin.text()};
+    if (row.section == "defaults" && !row.origin.is_default()) settings.values[row.key] = {row.text, row.origin.text()};
   }
   if (!configuration.compat_hami.value) return settings;
   for (const char* name : {"CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_0"})
-    if (const char* limit = std::getenv(name); limit != nullptr && *limit != '\0') settings["limit"] = {limit, name};
+    if (const char* limit = std::getenv(name); limit != nullptr && *limit != '\0')
+      settings.values["limit"] = {limit, name};
   return settings;
 }
 

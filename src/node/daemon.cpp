@@ -13,6 +13,7 @@
 #include "base/time.hpp"
 #include "book/container_books.hpp"
 #include "config/printer.hpp"
+#include "config/settings.hpp"
 #include "config/values.hpp"
 #include "node/books/machine_daemon.hpp"
 #include "node/queue/queue_step.hpp"
@@ -144,7 +145,7 @@ void Daemon::tick() {
   Effects effects = engine_.tick(now, unix_time_ns());
   Events& events = effects.events;
   const std::vector<machine::Device> devices = devices_of(engine_.snapshot());
-  if (engine_.folder_claims().is_claimed()) publish_governed(options_.folders.front().first, devices);
+  if (is_of_machine(options_.folders.front().first) && engine_.folder_claims().is_claimed()) publish_governed(devices);
   if (!replaced_ && machine_daemon_governs(devices)) {
     replaced_ = true;
     events.push_back(daemon_event(say<"daemon.replaced">()));
@@ -198,6 +199,10 @@ void Daemon::commit() {
   publish(std::move(events));
 }
 
+void Daemon::keep_accepted() const {
+  if (is_of_machine(options_.folders.front().first)) config::keep_accepted(engine_.configuration());
+}
+
 Result<std::vector<std::string>> Daemon::reload() {
   auto fresh = config::read_configuration();
   if (fresh) {
@@ -210,6 +215,7 @@ Result<std::vector<std::string>> Daemon::reload() {
   }
   std::vector<std::string> lines = config::difference(engine_.configuration(), *fresh);
   engine_.configure(std::move(*fresh));
+  keep_accepted();
   recorder_.history().set_longest_step(longest_step(engine_.configuration().daemon));
   recorder_.history().set_usage_kept(usage_kept(engine_.configuration().report));
   slices_due_ = true;

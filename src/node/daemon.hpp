@@ -56,6 +56,7 @@ class Daemon final : private ApiHost {
   void schedule_tick();
   void stop_soon();
   void publish(Events events);
+  void keep_accepted() const;  // for commands of all users, if this is the daemon of the machine
   /// Returns the longest time between two ticks that does not count as a gap.
   static history::TimeMs longest_step(const config::Daemon& settings);
   static history::TimeMs usage_kept(const config::Report& settings);

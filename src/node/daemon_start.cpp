@@ -146,6 +146,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options) {
     return tl::unexpected(listening.error());
   if (auto alone = daemon->engine_.folder_claims().claim(daemon->options_.folders.front().first); !alone)
     return tl::unexpected(alone.error());
+  daemon->keep_accepted();
   return daemon;
 }
 

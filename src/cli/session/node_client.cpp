@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "adapters/containers/container_files.hpp"
+#include "base/own_folder.hpp"
 #include "config/configuration.hpp"
 #include "node/snapshot/snapshot_json.hpp"
 
@@ -50,7 +51,7 @@ Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
     candidates.push_back(configuration->daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
   // Workloads register with a daemon at one of these sockets even if their books lie in another folder.
-  candidates.emplace_back("/run/ration/ration.sock");
+  candidates.push_back(std::string(kMachineFolder) + "/ration.sock");
   candidates.emplace_back(adapters::kContainerSocket);
   for (const std::string& candidate : candidates) {
     RATION_TRY(const auto listens, is_listening(candidate));
@@ -63,12 +64,13 @@ Result<NodeClient> NodeClient::require(const Session& session) {
   RATION_TRY(auto found, find(session));
   if (found) return std::move(*found);
   // The machine had a daemon since it started, so a second daemon of this user is no remedy.
-  if (session.socket.empty() && ::getuid() != 0 && ::access("/run/ration/daemon.lock", F_OK) == 0)
-    return fail("E1501", "the daemon of this machine does not answer (/run/ration/ration.sock).",
+  if (session.socket.empty() && ::getuid() != 0 &&
+      ::access((std::string(kMachineFolder) + "/daemon.lock").c_str(), F_OK) == 0)
+    return fail("E1501", fmt::format("the daemon of this machine does not answer ({}/ration.sock).", kMachineFolder),
                 "Ask root: systemctl start rationd", 3);
   const auto store = session.store();
   return fail("E1501",
-              fmt::format("the daemon is not running (no {}/ration.sock).", store ? store->folder() : "/run/ration"),
+              fmt::format("the daemon is not running (no {}/ration.sock).", store ? store->folder() : kMachineFolder),
               "ration serve   in another terminal, or: ration service install --now", 3);
 }
 

@@ -36,8 +36,11 @@ using book::BookStatus;
 // Gives options that were not typed the values of the configuration.
 Result<void> apply_settings(RunOptions& options) {
   RATION_TRY(const auto settings, config::read_settings());
+  if (!settings.doubt.empty() && ::isatty(STDERR_FILENO) != 0)
+    fmt::print(stderr, "ration: {}; the defaults that the daemon accepted before apply\n", settings.doubt);
   const auto value = [&](const char* key, std::string& option) {
-    if (const auto found = settings.find(key); option.empty() && found != settings.end()) option = found->second.value;
+    if (const auto found = settings.values.find(key); option.empty() && found != settings.values.end())
+      option = found->second.value;
   };
   admission::PlanRequest& request = options.request;
   const bool own_place = !request.slice.empty();
@@ -53,7 +56,8 @@ Result<void> apply_settings(RunOptions& options) {
   value("tenant", request.tenant);
   value("summary", options.summary);
   const auto flag = [&](const char* key, bool& option) {
-    if (const auto found = settings.find(key); found != settings.end()) option = found->second.value == "true";
+    if (const auto found = settings.values.find(key); found != settings.values.end())
+      option = found->second.value == "true";
   };
   if (!request.growth) flag("growth", request.growth);
   if (request.framework_hints) flag("framework_hints", request.framework_hints);

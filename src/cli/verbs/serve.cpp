@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "adapters/containers/container_files.hpp"
+#include "base/own_folder.hpp"
 #include "cli/session/context.hpp"
 #include "cli/start/container_edits.hpp"
 #include "cli/start/demo_node.hpp"
@@ -71,7 +72,7 @@ Result<Context> context_elsewhere(const Session& session, const book::Store& sto
 std::string devices_folder(const std::string& configured, const book::Store& store) {
   if (configured == "none") return {};
   if (configured != "auto") return configured;
-  return ::getuid() == 0 && store.folder() == book::kMachineFolder ? adapters::cdi::kFolder : "";
+  return ::getuid() == 0 && store.folder() == kMachineFolder ? adapters::cdi::kFolder : "";
 }
 
 node::PublishDevices publisher(Session session, const book::Store& store, const std::string& folder,

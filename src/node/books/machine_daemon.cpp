@@ -6,15 +6,15 @@
 #include <algorithm>
 
 #include "base/file_lock.hpp"
+#include "base/own_folder.hpp"
 #include "base/process.hpp"
 #include "base/whole_file.hpp"
-#include "book/store.hpp"
 
 namespace ration::node {
 namespace {
 
-const std::string kLock = std::string(book::kMachineFolder) + "/daemon.lock";
-const std::string kGoverned = std::string(book::kMachineFolder) + "/governed-gpus";  // a UUID a line
+const std::string kLock = std::string(kMachineFolder) + "/daemon.lock";
+const std::string kGoverned = std::string(kMachineFolder) + "/governed-gpus";  // a UUID a line
 
 /// Returns true if root has made the file, so that no other user can have written into it.
 bool is_of_root(const std::string& path) {
@@ -24,8 +24,9 @@ bool is_of_root(const std::string& path) {
 
 }  // namespace
 
-void publish_governed(const std::string& own_folder, const std::vector<machine::Device>& devices) {
-  if (::getuid() != 0 || own_folder != book::kMachineFolder) return;
+bool is_of_machine(const std::string& own_folder) { return ::getuid() == 0 && own_folder == kMachineFolder; }
+
+void publish_governed(const std::vector<machine::Device>& devices) {
   std::string lines;
   for (const machine::Device& device : devices) lines += device.uuid + "\n";
   if (read_whole(kGoverned).value_or("") != lines) (void)write_whole(kGoverned, lines, 0644);

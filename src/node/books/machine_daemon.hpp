@@ -9,9 +9,11 @@
 
 namespace ration::node {
 
-/// Enters the devices in the machine's folder if this is the daemon of the machine; `own_folder` is the folder of this
-/// daemon's books. Other daemons find them there.
-void publish_governed(const std::string& own_folder, const std::vector<machine::Device>& devices);
+/// Returns true if this is the daemon of the machine; `own_folder` is the folder of this daemon's books.
+[[nodiscard]] bool is_of_machine(const std::string& own_folder);
+
+/// Enters the devices of the machine's daemon in the machine's folder, where other daemons find them.
+void publish_governed(const std::vector<machine::Device>& devices);
 
 /// Returns true if the daemon of the machine runs and governs one of the devices. Always false for a daemon of root.
 [[nodiscard]] bool machine_daemon_governs(const std::vector<machine::Device>& devices);

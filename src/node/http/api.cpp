@@ -75,7 +75,7 @@ void Api::install_subjects() {
   Subjects& subjects = engine.subjects();
   routes_.install(add);
   add_schedule_routes(add, host_, moment, subjects.schedules);
-  add_lease_routes(add, host_, moment, host_.leases(), subjects.promises);
+  add_lease_routes(add, host_, moment, host_.leases(), subjects.promises, subjects.schedules);
   add_claim_routes(add, host_, {moment, subjects.claims, subjects.promises, engine.options().runtime_folder},
                    subjects.allowed, host_.device_publisher());
 }

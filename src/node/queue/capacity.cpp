@@ -87,6 +87,21 @@ std::int64_t Capacity::missing_on(int gpu, Bytes need, const std::string& tenant
   return static_cast<std::int64_t>((taken + need).count()) - static_cast<std::int64_t>(device.whole.count());
 }
 
+Ceiling Capacity::ceiling(int gpu, const std::string& tenant, bool within_limit) const {
+  Ceiling most{gpu, {}, {}, within_limit ? tenant_limit(tenant, gpu).value_or(kUnlimited) : kUnlimited};
+  for (const auto& [place, share] : tenants_)
+    if (place.second == gpu && place.first != tenant) most.for_others += share.guarantee;
+  most.bytes = std::min(left_of(devices_.at(gpu).whole, most.for_others), most.limit);
+  return most;
+}
+
+std::vector<std::string> Capacity::others_guaranteed(int gpu, const std::string& tenant) const {
+  std::vector<std::string> others;
+  for (const auto& [place, share] : tenants_)
+    if (place.second == gpu && place.first != tenant && share.guarantee > Bytes{0}) others.push_back(place.first);
+  return others;
+}
+
 std::optional<Bytes> Capacity::tenant_limit(const std::string& tenant, int gpu) const {
   const auto found = tenants_.find({tenant, gpu});
   return found == tenants_.end() ? std::nullopt : found->second.limit;

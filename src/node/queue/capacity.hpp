@@ -13,6 +13,14 @@
 
 namespace ration::node {
 
+/// The most that leases of one tenant can ever have on a device, and what bounds it.
+struct Ceiling {
+  int gpu = 0;
+  Bytes bytes;               ///< size of the device, without `for_others` and within `limit`
+  Bytes for_others;          ///< guarantees of other tenants
+  Bytes limit = kUnlimited;  ///< limit of the tenant
+};
+
 class Capacity {
  public:
   /// Sets a device. `promised` is kept for guarantees, slices and workloads without a lease. The device has no room
@@ -41,6 +49,11 @@ class Capacity {
   [[nodiscard]] bool could_hold(int gpu, Bytes need, const std::string& tenant, bool beside_promises) const;
   /// Returns the bytes to free on the device before it has room; 0 or less if it has room.
   [[nodiscard]] std::int64_t missing_on(int gpu, Bytes need, const std::string& tenant) const;
+  /// Returns the most that the tenant can ever have on a device that exists, even while nothing else runs there;
+  /// without `within_limit`, as if the tenant had no limit.
+  [[nodiscard]] Ceiling ceiling(int gpu, const std::string& tenant, bool within_limit) const;
+  /// Returns the tenants, except this one, that have guarantees on the device.
+  [[nodiscard]] std::vector<std::string> others_guaranteed(int gpu, const std::string& tenant) const;
   /// Returns the tenant's limit on the device; nothing if it has none there.
   [[nodiscard]] std::optional<Bytes> tenant_limit(const std::string& tenant, int gpu) const;
   /// Returns the bytes that the tenant's leases can have together on the device; kUnlimited without a limit.

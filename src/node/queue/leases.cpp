@@ -232,6 +232,7 @@ Result<std::string> Leases::submit(const LeaseSubmission& submission, std::uint6
   if (of_user >= static_cast<std::ptrdiff_t>(kMaxPerUser))
     return fail("E1528", fmt::format("{} already has {} leases that wait or are in use.", submission.user, of_user),
                 "ration ps   shows them", 4);
+  RATION_TRY(queue_.check_promises(*request, submission.limit_is_scheduled));
   const std::string id = request->id;
   if (auto taken = queue_.submit(std::move(*request)); !taken) return tl::unexpected(taken.error());
   ++last_id_;
@@ -387,23 +388,26 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
     if (!account.suspended) here.insert(here.end(), account.path);
   }
   if (!snapshot.devices.empty()) restore_running();
-  for (auto each = entries_.begin(); each != entries_.end();) {
-    auto& [id, entry] = *each;
-    const bool runs = running.count(entry.workload) != 0;
-    // A lease for a resume lasts as long as its workload, even if the waiter has ended.
-    const bool ended = !runs && (entry.for_resume || liveness(entry.submission.waiter) == Liveness::kDead);
-    const bool is_back = entry.for_resume && entry.granted && here.count(entry.workload) != 0;
-    if (!ended && !is_back) {
-      if (!entry.workload.empty()) leased.insert(entry.workload);
-      ++each;
-      continue;
+  const auto remove_ended = [&] {
+    for (auto each = entries_.begin(); each != entries_.end();) {
+      auto& [id, entry] = *each;
+      const bool runs = running.count(entry.workload) != 0;
+      // A lease for a resume lasts as long as its workload, even if the waiter has ended.
+      const bool ended = !runs && (entry.for_resume || liveness(entry.submission.waiter) == Liveness::kDead);
+      const bool is_back = entry.for_resume && entry.granted && here.count(entry.workload) != 0;
+      if (!ended && !is_back) {
+        if (!entry.workload.empty()) leased.insert(entry.workload);
+        ++each;
+        continue;
+      }
+      if (!entry.for_resume && !entry.granted && !entry.over && entry.workload.empty())
+        events.push_back(dequeued_event(charged_to(entry.submission), facts_of(id, entry.submission),
+                                        now_ns - std::min(now_ns, entry.submitted_ns), say<"lease.left_ended">()));
+      remove_from_queue(id);
+      each = entries_.erase(each);
     }
-    if (!entry.for_resume && !entry.granted && !entry.over && entry.workload.empty())
-      events.push_back(dequeued_event(charged_to(entry.submission), facts_of(id, entry.submission),
-                                      now_ns - std::min(now_ns, entry.submitted_ns), say<"lease.left_ended">()));
-    remove_from_queue(id);
-    each = entries_.erase(each);
-  }
+  };
+  remove_ended();
   devices_.clear();
   Capacity capacity;
   for (const DeviceView& device : snapshot.devices) {
@@ -420,8 +424,10 @@ Events Leases::step(const Snapshot& snapshot, std::uint64_t now_ns, const Tenant
         capacity.set_tenant(where.first, where.second, share.limit, share.guarantee, of_tenants.taken_by(where.first));
   }
   queue_.update(std::move(capacity));
-  if (!restored_.empty() && !snapshot.devices.empty())
-    restore_waiting(now_ns);  // without devices, requests would count as too large
+  if (!restored_.empty() && !snapshot.devices.empty()) {  // without devices, requests would count as too large
+    restore_waiting(now_ns);
+    remove_ended();  // whose waiters ended while no daemon ran
+  }
   const StepResult result = queue_.step(now_ns);
   for (const Lease& lease : result.granted) {
     Entry& entry = entries_.at(lease.request.id);

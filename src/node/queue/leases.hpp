@@ -31,6 +31,7 @@ struct LeaseSubmission {
   Bytes bytes, guarantee;
   int priority = 0;
   std::optional<std::uint64_t> wait_ns;  ///< longest wait; absent if unlimited
+  bool limit_is_scheduled = false;       ///< true if the tenant's limit may rise at another hour
   std::string key;                       ///< idempotency key of the client; empty if it sent none
 };
 

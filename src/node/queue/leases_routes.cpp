@@ -138,30 +138,19 @@ Result<int> priority_of(const json& body, const Viewer& viewer, int of_tenant) {
   return viewer.is_operator ? asked : std::min(asked, of_tenant);
 }
 
-/// Checks that the user may have the guarantee on some device, and that the tenant's largest limit admits the bytes.
-/// Fails with E1104, and as may_promise() does.
-Result<void> check_submission(const Moment& moment, const DevicePromises& promises, const LeaseSubmission& submission,
-                              const Viewer& viewer) {
-  if (submission.guarantee > Bytes{0} && !viewer.is_operator) {
-    Result<void> somewhere;
-    for (const DeviceView& device : moment.snapshot.devices)
-      if (somewhere = promises.may_promise(moment, device, submission.tenant, submission.guarantee, ""); somewhere)
-        break;
-    RATION_TRY(somewhere);
-  }
-  std::optional<Bytes> most;  // the tenant's largest limit on any device
-  for (const auto& [where, share] : promises.shares(moment))
-    if (where.first == submission.tenant) most = std::max(most.value_or(Bytes{0}), share.limit);
-  if (!most || submission.bytes <= *most) return {};
-  return fail("E1104",
-              fmt::format("{} will never be free for tenant {}: this tenant may hold {} of a GPU.",
-                          format_size(submission.bytes), submission.tenant, format_size(*most)),
-              "Ask for less, or: " + command({"set", submission.tenant, "--limit", "SIZE"}), 2);
+/// Checks that the user may have the guarantee on some device. Fails as may_promise() does.
+Result<void> check_guarantee(const Moment& moment, const DevicePromises& promises, const LeaseSubmission& submission,
+                             const Viewer& viewer) {
+  if (submission.guarantee == Bytes{0} || viewer.is_operator) return {};
+  Result<void> somewhere;
+  for (const DeviceView& device : moment.snapshot.devices)
+    if (somewhere = promises.may_promise(moment, device, submission.tenant, submission.guarantee, ""); somewhere) break;
+  return somewhere;
 }
 
 /// Queues the request, and returns its lease, waiting or granted.
 Result<LeaseView> submit(RouteHost& host, const Moment& moment, Leases& leases, const DevicePromises& promises,
-                         const Request& request) {
+                         const Schedules& schedules, const Request& request) {
   RATION_TRY(const auto body, body_of(request));
   if (!request.peer.uid || !request.peer.pid)
     return fail("E1523", "leases must be requested on the socket, where the daemon knows the user.",
@@ -172,9 +161,10 @@ Result<LeaseView> submit(RouteHost& host, const Moment& moment, Leases& leases, 
   submission.tenant = assigned.tenant;
   for (const config::Tenant& tenant : configuration.tenants)
     if (tenant.name.value == submission.tenant) submission.priority = static_cast<int>(tenant.priority.value);
+  submission.limit_is_scheduled = schedules.set_limit_of(submission.tenant, configuration);
   const Viewer viewer = viewer_of(request.peer);
   RATION_TRY(submission.priority, priority_of(body, viewer, submission.priority));
-  RATION_TRY(check_submission(moment, promises, submission, viewer));
+  RATION_TRY(check_guarantee(moment, promises, submission, viewer));
   // Submits with the current time, since the last tick may be earlier than the request.
   const bool known = leases.knows(submission);
   RATION_TRY(const auto id, leases.submit(submission, steady_time_ns()));
@@ -191,17 +181,18 @@ Result<LeaseView> submit(RouteHost& host, const Moment& moment, Leases& leases, 
 }  // namespace
 
 void add_lease_routes(const AddRoute& add, RouteHost& host, const Moment& moment, Leases& leases,
-                      const DevicePromises& promises) {
+                      const DevicePromises& promises, const Schedules& schedules) {
   add("GET", "/api/v1/leases", [&host, &leases](const Request& request) {
     return host.answer("leases", waiting_json(leases, viewer_of(request.peer)));
   });
 
-  add("POST", "/api/v1/leases", [&host, &moment, &leases, &promises](const Request& request) -> Result<Response> {
-    const auto lease = submit(host, moment, leases, promises, request);
-    if (!lease) return http::problem(lease.error(), lease.error().id == "E1522" ? 503 : 0);
-    const bool waits = lease->state == LeaseState::kWaiting;
-    return host.answer("lease", lease_json(*lease, viewer_of(request.peer)), waits ? 202 : 201);
-  });
+  add("POST", "/api/v1/leases",
+      [&host, &moment, &leases, &promises, &schedules](const Request& request) -> Result<Response> {
+        const auto lease = submit(host, moment, leases, promises, schedules, request);
+        if (!lease) return http::problem(lease.error(), lease.error().id == "E1522" ? 503 : 0);
+        const bool waits = lease->state == LeaseState::kWaiting;
+        return host.answer("lease", lease_json(*lease, viewer_of(request.peer)), waits ? 202 : 201);
+      });
 
   add("GET", "/api/v1/leases/{id}", [&host, &leases](const Request& request) {
     const std::string& id = request.captures.at("id");

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "base/command.hpp"
 #include "base/say.hpp"
 #include "base/units.hpp"
 
@@ -120,6 +121,35 @@ Result<void> LeaseQueue::submit(LeaseRequest request) {
   if (waiting.request.due) waiting.due = *waiting.request.due;
   insert(std::move(waiting));
   return {};
+}
+
+Result<void> LeaseQueue::check_promises(const LeaseRequest& request, bool is_scheduled) const {
+  const Bytes need = need_of(request);
+  const std::vector<int> gpus = request.gpus.empty() ? capacity_.gpus() : request.gpus;
+  std::vector<Ceiling> ceilings;
+  for (const int gpu : gpus)
+    if (capacity_.whole(gpu)) ceilings.push_back(capacity_.ceiling(gpu, request.tenant, !is_scheduled));
+  if (ceilings.size() < gpus.size() || ceilings.empty()) return {};  // submit() reports an unknown GPU
+  const auto [least, most] = std::minmax_element(
+      ceilings.begin(), ceilings.end(), [](const auto& one, const auto& two) { return one.bytes < two.bytes; });
+  const Ceiling& deciding = request.gpus.empty() ? *most : *least;
+  if (need <= deciding.bytes) return {};
+  const Bytes whole = *capacity_.whole(deciding.gpu);
+  if (need > whole) return {};  // submit() reports that the device is too small
+  const bool by_limit = deciding.limit < need;
+  const std::string others =
+      fmt::format("{}", fmt::join(capacity_.others_guaranteed(deciding.gpu, request.tenant), ", "));
+  return fail("E1104",
+              by_limit
+                  ? fmt::format("{} will never be free for tenant {}: this tenant may hold {} of GPU {}.",
+                                format_size(need), request.tenant, format_size(deciding.limit), deciding.gpu)
+                  : fmt::format("{} will never be free for tenant {}: {} of the {} of GPU {} are guaranteed to {}.",
+                                format_size(need), request.tenant, format_size(deciding.for_others), format_size(whole),
+                                deciding.gpu, others),
+              fmt::format("Ask for {} at most, or: {}", exact_size(deciding.bytes),
+                          by_limit ? command({"set", request.tenant, "--limit", "SIZE"})
+                                   : command({"set", others.substr(0, others.find(',')), "--guarantee", "SIZE"})),
+              2);
 }
 
 void LeaseQueue::insert(Waiting waiting) {

@@ -113,6 +113,10 @@ class LeaseQueue {
   void update(Capacity capacity);
   [[nodiscard]] const Capacity& capacity() const { return capacity_; }
 
+  /// Returns E1104 if the request exceeds its tenant's limit, or what other tenants' guarantees leave, on every device
+  /// that it may use, so that it would wait until somebody changes them. Does not count a limit that `is_scheduled`,
+  /// since the limit may rise at another hour.
+  [[nodiscard]] Result<void> check_promises(const LeaseRequest& request, bool is_scheduled) const;
   /// Adds a request; step() decides on it. Fails with E1104 if it is larger than any device that it may use, with E1105
   /// for 0 bytes, with E1407 for an unknown device, with E1410 if the id is in use.
   Result<void> submit(LeaseRequest request);

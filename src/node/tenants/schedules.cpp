@@ -99,6 +99,12 @@ Result<std::vector<ScheduleRequest>> Schedules::without(const std::string& name)
   return fresh;
 }
 
+bool Schedules::set_limit_of(const std::string& tenant, const config::Configuration& configuration) const {
+  const auto sets = [&](const auto& schedule) { return schedule.set.count(tenant) != 0; };
+  return std::any_of(all_.begin(), all_.end(), sets) ||
+         std::any_of(configuration.schedules.begin(), configuration.schedules.end(), sets);
+}
+
 ScheduledLimits Schedules::limits_at(const config::Configuration& configuration, const config::LocalTime& now) const {
   ScheduledLimits limits;
   for (const ScheduleRequest& request : all_)

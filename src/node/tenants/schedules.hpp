@@ -42,6 +42,8 @@ class Schedules {
   [[nodiscard]] Result<std::vector<ScheduleRequest>> without(const std::string& name) const;
   /// Saves and applies the schedules. Fails with E1531 if they cannot be saved, and then changes nothing.
   [[nodiscard]] Result<void> save(std::vector<ScheduleRequest> fresh);
+  /// Returns true if one of these schedules, or of the configuration's, sets the tenant's limit at some hour.
+  [[nodiscard]] bool set_limit_of(const std::string& tenant, const config::Configuration& configuration) const;
   [[nodiscard]] const std::vector<ScheduleRequest>& all() const { return all_; }
   /// Returns the limits at that hour: those of these schedules and, for tenants that these schedules do not name, those
   /// of the configuration's schedules.

@@ -7,7 +7,6 @@ A `text` block right behind a `sh` block is what that prints: line by line, `…
 import os
 import pathlib
 import re
-import runpy
 import shutil
 import signal
 import subprocess
@@ -178,20 +177,6 @@ class Reading(unittest.TestCase):
         self.assertTrue(matches("a\n…\nz\n", "a\nz\n"))
         for wrong in ("a b d\nz\n", "a b c\nz\nmore\n", "a b c\n"):
             self.assertFalse(matches("a … c\n…\nz\n", wrong))
-
-    def test_the_lines_of_a_chinese_paragraph_are_joined_for_the_site(self):
-        site = runpy.run_path(str(SOURCE / "docs/site.py"))
-        for text, joined in {
-            "一行。\n又一行": "一行。又一行", "汉\n字": "汉字", "**粗**\n字": "**粗**字", "[甲](a.md)、\n[乙](b.md)": "[甲](a.md)、[乙](b.md)", "- 项。\n  续": "- 项。续", "一。\n`ration ps`": "一。`ration ps`",
-            "用\n`ration ps`": "用\n`ration ps`", "word\nword": "word\nword", "一。\n- 项": "一。\n- 项", "一。\n\n二": "一。\n\n二", "# 题\n文": "# 题\n文", "| 甲 |\n（乙）": "| 甲 |\n（乙）",
-            "文：\n```text\n一。\n二。\n```\n（三）": "文：\n```text\n一。\n二。\n```\n（三）",
-        }.items():
-            self.assertEqual(site["joined"](text), joined + "\n")
-        with tempfile.TemporaryDirectory() as folder:
-            site["main"](f"{folder}/pages")
-            for page in sorted(pathlib.Path(folder).glob("pages/zh/*.md")):
-                text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
-                self.assertEqual(re.findall(r".*[\u4e00-\u9fff，。；：、]\n *[\u4e00-\u9fff].*", re.sub("(?m)^#.*$", "", text)), [], page.name)
 
     def test_every_link_of_the_documentation_leads_somewhere(self):
         for page in [*(SOURCE / "docs").rglob("*.md"), SOURCE / "README.md", SOURCE / "README.zh.md", SOURCE / "ARCHITECTURE.md", SOURCE / "DECISIONS.md", SOURCE / "CONTRIBUTING.md"]:

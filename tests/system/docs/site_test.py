@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,19 @@ class Tree(unittest.TestCase):
                 laid = (pathlib.Path(folder) / site.place_of(page)).read_text().lstrip()
                 self.assertTrue(laid.startswith("# "), f"{page}: {laid[:60]}")
                 self.assertEqual([line for line in laid.splitlines() if line.startswith("## ")], [line for line in headings if line not in LEFT_OUT], page)
+
+    def test_the_lines_of_a_chinese_paragraph_are_joined_for_the_site(self):
+        for text, joined in {
+            "一行。\n又一行": "一行。又一行", "汉\n字": "汉字", "**粗**\n字": "**粗**字", "[甲](a.md)、\n[乙](b.md)": "[甲](a.md)、[乙](b.md)", "- 项。\n  续": "- 项。续", "一。\n`ration ps`": "一。`ration ps`",
+            "用\n`ration ps`": "用\n`ration ps`", "word\nword": "word\nword", "一。\n- 项": "一。\n- 项", "一。\n\n二": "一。\n\n二", "# 题\n文": "# 题\n文", "| 甲 |\n（乙）": "| 甲 |\n（乙）",
+            "文：\n```text\n一。\n二。\n```\n（三）": "文：\n```text\n一。\n二。\n```\n（三）",
+        }.items():
+            self.assertEqual(site.joined(text), joined + "\n")
+        with tempfile.TemporaryDirectory() as folder:
+            site.main(f"{folder}/pages")
+            for page in sorted(pathlib.Path(folder).glob("pages/zh/*.md")):
+                text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+                self.assertEqual(re.findall(r".*[\u4e00-\u9fff，。；：、]\n *[\u4e00-\u9fff].*", re.sub("(?m)^#.*$", "", text)), [], page.name)
 
 
 # Between comments <!-- source … --> in the READMEs.

@@ -20,7 +20,7 @@ from own_machine import CHECKOUT  # noqa: E402
 NODE, OTHER_NODE = "--sim=T4:16GiB:context=64MiB", "--sim=A100-40"
 NOBODY = 65534
 # Mounts are seen by what is started here alone; the folders behind them are the test's.
-ENTER = CHECKOUT + 'hold_checkout && mount --bind "$0/run" /run && mount --bind "$0/tmp" /tmp && put_checkout_back && exec "$@"'
+ENTER = CHECKOUT + 'hold_checkout && mount --bind "$0/run" /run && mount --bind "$0/tmp" /tmp && { [ ! -d "$0/etc" ] || mount --bind "$0/etc" /etc; } && put_checkout_back && exec "$@"'
 
 # Locks a file as a daemon does, until its input ends.
 CLAIM = """
@@ -199,6 +199,45 @@ class TheMachines(Machine):
         daemon.wait()
         done = self.ration("run", NODE, "--wait", "--limit", "1GiB", "--", "true", user=NOBODY)
         self.assertIn("E1501 ration: the daemon of this machine does not answer", done.stderr)
+
+
+class TheMachinesFile(Machine):
+    """/etc/ration/ration.toml, for all users."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "sim").chmod(0o1777)
+        del self.environment["RATION_CONFIG"]
+        shutil.copytree("/etc", self.folder / "etc", symlinks=True)
+        self.file = self.folder / "etc/ration/ration.toml"
+        self.file.parent.mkdir(exist_ok=True)
+        self.write("limit = \"3GiB\"")
+
+    def write(self, line):
+        self.file.write_text(f'[daemon]\nsample = "100ms"\n[defaults]\n{line}\n')
+
+    def limit(self):
+        done = self.ration("run", NODE, "--dry-run", "--json", "--", "true", user=NOBODY)
+        return done.stderr or json.loads(done.stdout)["data"]["accounts"][0]["limit_bytes"]
+
+    def test_a_mistake_in_it_stops_no_users_program(self):
+        self.daemon()
+        self.write("limit = 3GiB")
+        self.assertEqual(self.limit(), 3 * GIB)
+        self.assertIn("E1601", self.ration("config", "reload").stderr)
+        self.assertEqual(self.limit(), 3 * GIB)
+        self.write("limit = \"2GiB\"")
+        self.ration("config", "reload")
+        self.write("limits = \"4GiB\"")
+        self.assertEqual(self.limit(), 2 * GIB)
+
+    def test_nobody_but_root_says_what_was_accepted(self):
+        self.write("limit = 3GiB")
+        self.assertIn("E1601", self.limit())
+        self.machine.mkdir(exist_ok=True)
+        (self.machine / "accepted.toml").write_text("defaults.limit = \"9GiB\"\n")
+        os.chown(self.machine / "accepted.toml", NOBODY, NOBODY)
+        self.assertIn("E1601", self.limit())
 
 
 class OneDaemon(Machine):

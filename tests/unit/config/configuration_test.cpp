@@ -357,7 +357,7 @@ TEST(Configuration, HamisVariableIsALimitWhereTheFileSaysSo) {
     std::ofstream(file) << "[defaults]\nlimit = \"1GiB\"\n[compat]\nhami = " << (reads ? "true" : "false") << "\n";
     const auto settings = read_settings();
     ASSERT_TRUE(settings) << settings.error().what;
-    EXPECT_EQ(settings->at("limit").value, reads ? "3000m" : "1GiB");
+    EXPECT_EQ(settings->values.at("limit").value, reads ? "3000m" : "1GiB");
   }
   ::unsetenv("CUDA_DEVICE_MEMORY_LIMIT_0");
   ::unsetenv("RATION_CONFIG");

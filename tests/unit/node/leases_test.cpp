@@ -103,17 +103,51 @@ TEST(Leases, WhatIsKeptForATenantIsGrantedToNobodyElse) {
   const TenantShares shares{{{"nlp", 0}, {kUnlimited, 6_GiB}}};
   Leases leases;
   leases.step(now, 1 * kSecond, shares);
-  LeaseSubmission other = submission(12_GiB);
+  LeaseSubmission other = submission(10_GiB);
   other.tenant = "vision";
   const std::string first = *leases.submit(other, 2 * kSecond);
-  other.bytes = 10_GiB;
+  other.bytes = 1_GiB;
   const std::string second = *leases.submit(other, 3 * kSecond);
   const std::string own = *leases.submit(submission(6_GiB), 4 * kSecond);
   leases.step(now, 5 * kSecond, shares);
   const auto state = [&](const std::string& id) { return leases.view(id)->state; };
-  EXPECT_EQ(state(first), LeaseState::kWaiting);
-  EXPECT_EQ(state(second), LeaseState::kGranted) << "beside what is kept";
+  EXPECT_EQ(state(first), LeaseState::kGranted) << "beside what is kept";
+  EXPECT_EQ(state(second), LeaseState::kWaiting);
   EXPECT_EQ(state(own), LeaseState::kGranted) << "it is what was kept for it";
+}
+
+TEST(Leases, WhatLimitsAndGuaranteesNeverLeaveIsNotWaitedFor) {
+  Snapshot now = one_device(16_GiB);
+  now.devices.push_back(now.devices.front());
+  now.devices.back().device.index = 1;
+  const TenantShares shares{{{"nlp", 0}, {4_GiB, 0_GiB}},
+                            {{"nlp", 1}, {8_GiB, 0_GiB}},
+                            {{"research", 0}, {kUnlimited, 6_GiB}},
+                            {{"ops", 0}, {kUnlimited, 2_GiB}},
+                            {{"research", 1}, {kUnlimited, 3_GiB}}};
+  Leases leases;
+  leases.step(now, 1 * kSecond, shares);
+  const auto asked = [&](const std::string& tenant, const std::string& gpu, Bytes bytes, bool scheduled = false) {
+    LeaseSubmission wanted = submission(bytes);
+    wanted.tenant = tenant;
+    wanted.gpu = gpu;
+    wanted.limit_is_scheduled = scheduled;
+    const auto id = leases.submit(wanted, 2 * kSecond);
+    return id ? "" : id.error().what + " " + id.error().fix;
+  };
+  EXPECT_EQ(asked("nlp", "auto", 8_GiB), "") << "GPU 1 admits it";
+  EXPECT_EQ(asked("nlp", "auto", 9_GiB),
+            "9.00 GiB will never be free for tenant nlp: this tenant may hold 8.00 GiB of GPU 1. "
+            "Ask for 8GiB at most, or: ration set nlp --limit SIZE");
+  EXPECT_EQ(asked("nlp", "0", 5_GiB),
+            "5.00 GiB will never be free for tenant nlp: this tenant may hold 4.00 GiB of GPU 0. "
+            "Ask for 4GiB at most, or: ration set nlp --limit SIZE");
+  EXPECT_EQ(asked("nlp", "0", 5_GiB, true), "") << "it may rise in the night";
+  EXPECT_EQ(asked("vision", "auto", 13_GiB), "");
+  EXPECT_EQ(asked("vision", "0,1", 9_GiB),
+            "9.00 GiB will never be free for tenant vision: 8.00 GiB of the 16.0 GiB of GPU 0 are guaranteed to ops, "
+            "research. Ask for 8GiB at most, or: ration set ops --guarantee SIZE");
+  EXPECT_EQ(asked("research", "0", 14_GiB), "") << "its own guarantee keeps nothing from it";
 }
 
 TEST(Leases, WhoIsOverDoesNotComeBack) {
