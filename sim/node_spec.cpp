@@ -148,6 +148,9 @@ bool read_profiles(const std::string& list, std::vector<std::string>& out, std::
   return true;
 }
 
+/// The largest count without a star. A larger number is more likely a size without its unit, as in `T4:16`.
+constexpr std::int64_t kMostWithoutStar = 8;
+
 bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& problem) {
   constexpr std::string_view kMig = ":mig=";
   std::int64_t count = 1;
@@ -173,6 +176,12 @@ bool add_entry(const std::string& entry, std::vector<Model>& out, std::string& p
     const std::string part = part_at(colon);
     if (!part.empty() && part.size() < 4 && part.find_first_not_of("0123456789") == std::string::npos && count == 1) {
       count = std::atoi(part.c_str());  // A100-40:2, the form of ration whatif
+      if (count > kMostWithoutStar) {
+        const std::string name = text.substr(0, text.find(':'));
+        problem =
+            "'" + text + "' may mean devices or GiB; write " + name + "*" + part + ", or " + name + ":" + part + "GiB";
+        return false;
+      }
       colon = next;
       continue;
     }

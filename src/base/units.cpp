@@ -115,7 +115,9 @@ Result<Bytes> parse_from(std::string_view typed, std::size_t start, const Whole&
     const bool share = factor == 0;
     const Bytes of = unit == "%free" ? whole.free : whole.total;
     const double bytes = share ? number / 100 * static_cast<double>(of.count()) : number * factor;
-    if (share && number > 100) return no_size(typed);
+    if (share && number > 100)
+      return fail("E1104", fmt::format("{} is more than the {} has (100%).", typed, whole.place),
+                  fmt::format("Write {}100% at most.", before), 2);
     if (share && number == 100) return of;  // correct even while `of` is unknown (kUnlimited)
     if (bytes >= static_cast<double>(kUnlimited.count()))
       return too_large(text, fmt::format("any {} has", whole.place));

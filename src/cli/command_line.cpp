@@ -52,6 +52,8 @@ std::string taken(const CLI::App& verb, const std::string& option) {
 std::string in_words(const CLI::ParseError& error, const CLI::App& verb) {
   const std::string what = error.what();
   const std::string option = what.substr(0, what.find_first_of(" :"));
+  if (error.get_name() == "RequiresError" && option.rfind("--", 0) == 0 && verb.get_name() == "set")
+    return fmt::format("{} needs the name of a workload or a tenant before {}.", verb.get_name(), option);
   if (error.get_name() == "RequiredError") {
     const bool named = option.rfind("--", 0) == 0;
     return fmt::format("{} needs {}{}.", verb.get_name(), named ? option + " " : "", taken(verb, option));
@@ -65,6 +67,9 @@ std::string in_words(const CLI::ParseError& error, const CLI::App& verb) {
     choices.emplace_back(choice);
   return fmt::format("'{}' is not a valid {}.{}", typed, taken(verb, option), suggestion(typed, choices));
 }
+
+/// Returns the words in the order in which the parser takes them.
+std::vector<std::string> backwards(const std::vector<std::string>& words) { return {words.rbegin(), words.rend()}; }
 
 /// Returns the command with the word that was typed after the verb, if there is one, in the place of NAME.
 std::string with_name(std::string text, const std::vector<std::string>& typed) {
@@ -98,18 +103,54 @@ CommandLine::CommandLine(Arguments typed) : words(std::move(typed)) {
 
 Result<int> CommandLine::execute() {
   RATION_TRY(check_values(words, surely_ours(words)));
-  RATION_TRY(check_hyphens(words, surely_ours(words), options_of_verb()));
+  const auto check_ours = [this](std::size_t count) -> Result<void> {
+    auto good = check_hyphens(words, count, options_of_verb());
+    if (!good) good = tl::unexpected(with_correction(good.error()));
+    return good;
+  };
+  RATION_TRY(check_ours(surely_ours(words)));
   try {
-    app.parse(std::vector<std::string>(words.all.rbegin(), words.all.rend()));  // the parser takes the words backwards
+    app.parse(backwards(words.all));
   } catch (const CLI::Success&) {
     return 0;
   } catch (const CLI::ParseError& error) {
-    return tl::unexpected(usage_error(error));
+    return tl::unexpected(with_correction(usage_error(error)));
   }
   const std::size_t program = words.verb == "run" ? app.get_subcommand("run")->remaining_size() : 0;
   RATION_TRY(check_values(words, words.all.size() - program));
-  RATION_TRY(check_hyphens(words, words.all.size() - program, options_of_verb()));
+  RATION_TRY(check_ours(words.all.size() - program));
+  if (program > 0) {
+    const CLI::App& verb = *app.get_subcommand("run");
+    if (auto good = check_before_program(words, verb.remaining(), long_options(verb)); !good)
+      return tl::unexpected(with_correction(good.error()));
+    RATION_TRY(check_behind_program(words, verb.remaining()));
+  }
   return chosen_();
+}
+
+Error CommandLine::with_correction(Error error) const {
+  const auto judge = [](const Arguments& line) { return CommandLine(line).judge(); };
+  if (const std::string line = corrected_line(words, options_of_verb(), judge); !line.empty()) error.fix = line;
+  return error;
+}
+
+std::optional<Verdict> CommandLine::judge() {
+  const CLI::App* verb = find_verb(app, words.verb);
+  if (verb == nullptr) return std::nullopt;
+  if (const auto wrong = first_without_hyphens(words, surely_ours(words), options_of_verb()))
+    return Verdict{false, *wrong};
+  try {
+    app.parse(backwards(words.all));
+  } catch (const CLI::ParseError&) {
+    const auto extra = verb->remaining();
+    if (extra.empty()) return std::nullopt;
+    const auto wrong = std::find(words.all.begin(), words.all.end(), extra.front());
+    return Verdict{false, static_cast<std::size_t>(wrong - words.all.begin())};
+  }
+  const std::vector<std::string> rest = verb->remaining();  // words of the program, if no -- was typed
+  const std::size_t ours = words.all.size() - rest.size();
+  if (const auto wrong = first_without_hyphens(words, ours, options_of_verb())) return Verdict{false, *wrong};
+  return Verdict{check_before_program(words, rest, {}).has_value(), ours};
 }
 
 std::vector<std::string> CommandLine::options_of_verb() const {
@@ -223,26 +264,11 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
   if (const auto extra = verb.remaining(); !extra.empty())
     what =
         fmt::format("'{}' is not known here.{}", extra.front(), option_suggestion(extra.front(), long_options(verb)));
-  if (name == "inject" && !words.marked && !verb.remaining().empty())
-    return {"E1001",
-            fmt::format("'{}' is not an option of ration: write -- before the engine's own words.",
-                        verb.remaining().front()),
-            "ration inject docker --limit 4GiB -- run IMAGE", 2};
-  // `ration set train --limit 4 GiB`
-  std::vector<std::string> joined = words.all;
-  for (std::size_t i = 1; i < joined.size() && !verb.remaining().empty(); ++i) {
-    if (joined[i] != verb.remaining().front() || !parse_size(joined[i - 1] + joined[i], kUnlimited, kUnlimited))
-      continue;
-    joined[i - 1] += joined[i];
-    joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(i));
-    std::string whole = "ration";
-    for (const std::string& word : joined) whole += " " + shell_word(word);
-    return {"E1001", fmt::format("a size is one word: {}.", joined[i - 1]), whole, 2};
-  }
-  // `ration set train 9GiB`
-  if (const auto& all = words.all;
-      name == "set" && all.size() == 3 && all[1].front() != '-' && parse_size(all[2], kUnlimited, kUnlimited))
-    return {"E1001", what, command({"set", all[1], "--limit", all[2]}), 2};
+  if (takes_program(name) && !words.marked && !verb.remaining().empty())
+    what = fmt::format("'{}' is not an option of ration: write -- before the program's own words.",
+                       verb.remaining().front());
+  if (error.get_name() == "RequiresError" && name == "set")
+    return {"E1001", what, "ration ps   shows the names; then: ration set NAME --limit SIZE", 2};
   return {"E1001", what, fmt::format("ration {} --help", name), 2};
 }
 

@@ -5,11 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "cli/session/session.hpp"
 #include "cli/text/arguments.hpp"
+#include "cli/text/corrections.hpp"
 
 namespace ration::cli {
 
@@ -52,6 +54,10 @@ class CommandLine {
   void add_node_options(CLI::App* verb, unsigned takes);
   void choose_node(const CLI::App& verb, unsigned takes);
   [[nodiscard]] Result<void> check_dry_run(const CLI::App& verb) const;
+  /// Parses the words; performs nothing.
+  [[nodiscard]] std::optional<Verdict> judge();
+  /// Returns an error of usage with the line that was probably meant as its fix, if the parser would take that line.
+  [[nodiscard]] Error with_correction(Error error) const;
   [[nodiscard]] Error usage_error(const CLI::ParseError& error) const;
   /// Returns the long options of the verb that was typed, such as `--limit`; empty if there is no such verb.
   [[nodiscard]] std::vector<std::string> options_of_verb() const;

@@ -165,8 +165,6 @@ void add_jupyter(CommandLine& line) {
 void add_run(CommandLine& line) {
   auto [run, typed] = line.add<RunOptions>("run", [&line](const Session& session, RunOptions options) -> Result<int> {
     const CLI::App& verb = *line.app.get_subcommand("run");
-    if (auto good = check_before_program(line.words, verb.remaining(), long_options(verb)); !good)
-      return tl::unexpected(good.error());
     if (options.scope) return run_in_scope(line.words);
     options.queue = verb.count("--wait") > 0;
     options.program = line.words.marked ? line.words.program : verb.remaining();
@@ -368,7 +366,9 @@ void add_recordings(CommandLine& line) {
     options.program = line.words.program;
     return options.program.empty() ? pack_recording(session, options.record) : cli::run(session, std::move(options));
   });
-  option(record, "-o,--out", to_run.record, "FILE", "file for the recording")->required();
+  option(record, "-o,--out", to_run.record, "FILE",
+         "file for the recording; replaces an older recording, unless the program uses no GPU")
+      ->required();
   add_sites(record, to_run);
   add_deep(record, to_run);
   add_plan_options(record, to_run);

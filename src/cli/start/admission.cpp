@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "base/strings.hpp"
 #include "cli/start/launch.hpp"
 #include "cli/start/workload_start.hpp"
 #include "cli/text/fields.hpp"
@@ -114,11 +115,20 @@ std::string lease_waiting_as(const Session& session, const std::string& name) {
   return "";
 }
 
-Result<void> refuse_waiting(const Session& session, const std::string& name) {
-  const std::string lease = lease_waiting_as(session, name);
-  if (lease.empty()) return {};
-  return fail("E1801", fmt::format("'{}' does not run yet: it waits in the queue as {}.", name, lease),
-              fmt::format("ration why {}   shows what it waits for", lease), 3);
+Error unknown_name(const Session& session, const std::string& name) {
+  if (const std::string lease = lease_waiting_as(session, name); !lease.empty())
+    return {"E1801", fmt::format("'{}' does not run yet: it waits in the queue as {}.", name, lease),
+            fmt::format("ration why {}   shows what it waits for", lease), 3};
+  std::vector<std::string> names;
+  if (const auto node = NodeAccess::open(session)) {
+    for (const char* path : {"/api/v1/workloads", "/api/v1/tenants"})
+      for (const json& row : (*node)->get(path).value_or(json::array()))
+        for (const char* field : {"workload", "tenant"})
+          if (const auto found = row.find(field); found != row.end() && found->is_string())
+            names.push_back(found->get<std::string>());
+  }
+  return {"E1801", fmt::format("no running workload or tenant is named '{}'.{}", name, suggestion(name, names)),
+          "ration ps", 3};
 }
 
 Result<Lease> wait_for_lease(const Session& session, NodeClient& daemon, const RunOptions& options, Bytes bytes) {

@@ -30,8 +30,9 @@ struct Lease {
 /// none does.
 [[nodiscard]] std::string lease_waiting_as(const Session& session, const std::string& name);
 
-/// Returns E1801 if a run waits under this name: it is in the queue, and does not run yet.
-[[nodiscard]] Result<void> refuse_waiting(const Session& session, const std::string& name);
+/// Returns E1801 for a name that no running workload and no tenant has: names the nearest one that exists or, if a run
+/// waits under the name, its place in the queue.
+[[nodiscard]] Error unknown_name(const Session& session, const std::string& name);
 
 /// Registers a book with the daemon before it is made, and returns the tenant that is charged. `user` is the owner
 /// if root starts another user's work. Fails with E1532 if the daemon governs other devices.

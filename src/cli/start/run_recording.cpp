@@ -37,6 +37,15 @@ std::string later(const Session& session, const std::string& file) {
 /// only if events were lost.
 Result<void> pack(const Session& session, const std::string& file, const std::string& next, bool is_quiet) {
   RATION_TRY(const auto parts, trace::open_parts(file));
+  const bool is_empty = std::none_of(parts->header().processes.begin(), parts->header().processes.end(),
+                                     [](const auto& each) { return each.pid != 0; });
+  if (std::error_code error; is_empty && std::filesystem::exists(file, error)) {
+    if (!is_quiet)
+      fmt::print(stderr, "ration: nothing was recorded, because the program used no GPU; {} keeps the earlier run\n",
+                 printable(file));
+    trace::remove_parts(file);
+    return {};
+  }
   const auto packed = trace::write_packed(file, *parts);
   if (!packed) return fail(packed.error().id, packed.error().what, later(session, file));
   const trace::Header& header = parts->header();

@@ -9,12 +9,13 @@
 #include "cli/text/reference.hpp"
 
 namespace ration::cli {
-namespace {
 
 bool takes_program(const std::string& verb) {
   return verb == "run" || verb == "record" || verb == "whatif" || verb == "sim" || verb == "inject" ||
          verb == "snippet" || verb == "jupyter" || verb == "candidates";
 }
+
+namespace {
 
 /// Returns the options that name the node in an unfinished line. Leaves out the last word, which is still being typed.
 std::vector<std::string> node_options(const std::vector<std::string>& line) {
@@ -70,29 +71,47 @@ Result<void> check_values(const Arguments& words, std::size_t count) {
   return {};
 }
 
-Result<void> check_hyphens(const Arguments& words, std::size_t count, const std::vector<std::string>& options) {
+namespace {
+
+/// Returns the name of an option with two hyphens: `--limit` for `-limit=4GiB`, `——limit` and `--limit＝4GiB`.
+std::string with_two_hyphens(const std::string& word) {
+  std::string name = in_ascii(word);
+  name.resize(std::min(name.size(), name.find_first_of("= ")));
+  if (name.size() > 2 && name[0] == '-' && name[1] != '-') name.insert(0, 1, '-');
+  return name;
+}
+
+}  // namespace
+
+std::optional<std::size_t> first_without_hyphens(const Arguments& words, std::size_t count,
+                                                 const std::vector<std::string>& options) {
+  const auto is_option = [&](const std::string& name) {
+    return std::find(options.begin(), options.end(), name) != options.end();
+  };
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& word = words.all[i];
-    const auto is_option = [&](const std::string& name) {
-      return std::find(options.begin(), options.end(), name) != options.end();
-    };
-    std::string meant = in_ascii(word);
-    meant.resize(std::min(meant.size(), meant.find_first_of("= ")));
-    if (meant.size() > 2 && meant[0] == '-' && meant[1] != '-') meant.insert(0, 1, '-');
-    if (!is_option(meant) || is_option(word.substr(0, word.find('=')))) continue;
-    return fail("E1001", fmt::format("'{}' is not an option. Did you mean '{}'?", word, meant),
-                fmt::format("ration {} --help", words.verb), 2);
+    if (is_option(with_two_hyphens(word)) && !is_option(word.substr(0, word.find('=')))) return i;
   }
-  return {};
+  return std::nullopt;
+}
+
+Result<void> check_hyphens(const Arguments& words, std::size_t count, const std::vector<std::string>& options) {
+  const auto wrong = first_without_hyphens(words, count, options);
+  if (!wrong) return {};
+  const std::string& word = words.all[*wrong];
+  return fail("E1001", fmt::format("'{}' is not an option. Did you mean '{}'?", word, with_two_hyphens(word)),
+              fmt::format("ration {} --help", words.verb), 2);
 }
 
 Result<void> check_before_program(const Arguments& words, const std::vector<std::string>& before,
                                   const std::vector<std::string>& options) {
   if (before.empty()) return {};
   const std::string& first = before.front();
-  if (first != "--" && in_ascii(first) == "--")
-    return fail("E1402", fmt::format("'{}' is a long dash, not two hyphens.", first),
-                "Write: ration run --limit 4GiB -- PROGRAM …", 2);
+  if (first.rfind('-', 0) != 0 && in_ascii(first).rfind("--", 0) == 0)
+    return fail(
+        "E1402",
+        fmt::format("'{}' {} a long dash, not two hyphens.", first, in_ascii(first) == "--" ? "is" : "begins with"),
+        "Write: ration run --limit 4GiB -- PROGRAM …", 2);
   if (first.size() > 1 && first.front() == '-') {
     const std::string meant = option_suggestion(first, options);
     if (words.marked)

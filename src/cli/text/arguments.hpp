@@ -1,6 +1,7 @@
 // The words of a command line, before any option is parsed. Used by main().
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct Arguments {
   bool marked = false;               ///< true if there was a `--` before a program
 };
 
+/// Returns true if words after `--` belong to a program.
+[[nodiscard]] bool takes_program(const std::string& verb);
+
 /// Splits a command line into verb, options and program. If the command's name is `rationd`, adds the verb `serve`. For
 /// `candidates`, adds the node options of the line that is being completed.
 [[nodiscard]] Arguments split_arguments(int argc, char** argv);
@@ -23,8 +27,12 @@ struct Arguments {
 /// after `--tenant=` the parser would take the next word as the tenant. Accepts `serve --listen ""` alone.
 [[nodiscard]] Result<void> check_values(const Arguments& words, std::size_t count);
 
-/// Returns E1001 if one of the first `count` words is an option of `options` with one hyphen (`-limit`, which the
-/// parser would read as `-l imit`) or with a long dash in place of its hyphens.
+/// Returns the index of the first of the first `count` words that is an option of `options` with one hyphen (`-limit`,
+/// which the parser would read as `-l imit`) or with a long dash in place of its hyphens.
+[[nodiscard]] std::optional<std::size_t> first_without_hyphens(const Arguments& words, std::size_t count,
+                                                               const std::vector<std::string>& options);
+
+/// Returns E1001 for such a word.
 [[nodiscard]] Result<void> check_hyphens(const Arguments& words, std::size_t count,
                                          const std::vector<std::string>& options);
 

@@ -109,18 +109,21 @@ const std::vector<Habit>& topic_habits() {
   return all;
 }
 
-std::string option_suggestion(const std::string& typed, const std::vector<std::string>& options) {
+std::string meant_option(const std::string& name, const std::vector<std::string>& options) {
   static const std::vector<Habit> all{
       {"--memory-limit", "--limit"}, {"--memory_limit", "--limit"}, {"--gpu-memory", "--limit"},
       {"--memory", "--limit"},       {"--mem", "--limit"},          {"-m", "--limit"},
       {"--max-memory", "--limit"},   {"--max", "--limit"},          {"--gpus", "--gpu"},
       {"--device", "--gpu"},         {"--devices", "--gpu"},        {"--reserve", "--guarantee"},
   };
-  const std::string name = typed.substr(0, typed.find('='));
   const char* meant = meant_by(all, name);
-  if (meant != nullptr && std::find(options.begin(), options.end(), meant) != options.end())
-    return fmt::format(" Did you mean '{}'?", meant);
-  return suggestion(name, options);
+  if (meant != nullptr && std::find(options.begin(), options.end(), meant) != options.end()) return meant;
+  return nearest(name, options);
+}
+
+std::string option_suggestion(const std::string& typed, const std::vector<std::string>& options) {
+  const std::string meant = meant_option(typed.substr(0, typed.find('=')), options);
+  return meant.empty() ? "" : fmt::format(" Did you mean '{}'?", meant);
 }
 
 const char* meant_by(const std::vector<Habit>& habits, std::string_view word) {

@@ -53,8 +53,10 @@ struct Habit {
 [[nodiscard]] const std::vector<Habit>& verb_habits();
 /// Returns the topics and verbs whose help other words ask for: `containers` for `docker`.
 [[nodiscard]] const std::vector<Habit>& topic_habits();
-/// Returns ` Did you mean '--limit'?` for an option that does not exist: for another tool's option by its meaning, else
-/// by its spelling.
+/// Returns the option that was meant by one that does not exist: another tool's by its meaning, else by its spelling;
+/// empty if none is near.
+[[nodiscard]] std::string meant_option(const std::string& name, const std::vector<std::string>& options);
+/// Returns ` Did you mean '--limit'?` for an option that does not exist; empty if none is near.
 [[nodiscard]] std::string option_suggestion(const std::string& typed, const std::vector<std::string>& options);
 /// Returns what a word means, or null.
 [[nodiscard]] const char* meant_by(const std::vector<Habit>& habits, std::string_view word);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "cli/start/workload_start.hpp"
+#include "cli/verbs/verbs.hpp"
 
 namespace ration::cli {
 

@@ -311,9 +311,7 @@ Result<int> explain(const Session& session, const ExplainOptions& options) {
     return show(workload, "explain_workload", print_accounts);
   if (const auto of_tenant = explainer.ask("tenants", target); is_answer(of_tenant))
     return show(of_tenant, "explain_tenant", print_tenant);
-  RATION_TRY(refuse_waiting(session, target));
-  return fail("E1801", fmt::format("this user has no running workload, process or tenant '{}' on a GPU.", target),
-              "ration ps", 3);
+  return tl::unexpected(unknown_name(session, target));
 }
 
 }  // namespace ration::cli

@@ -9,6 +9,7 @@
 
 #include "base/units.hpp"
 #include "cli/session/node_client.hpp"
+#include "cli/start/admission.hpp"
 #include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "machine/checkpoint.hpp"
@@ -204,7 +205,7 @@ Result<int> resume_alone(const Session& session, const std::string& name) {
     if (session.format() == Format::kText) fmt::print("{} is back on its device.\n", name);
     return print_moves(session, "resume", json::array({{{"workload", name}, {"state", "running"}}}));
   }
-  return fail("E1801", fmt::format("no running workload is named '{}'.", name), "ration ps", 3);
+  return tl::unexpected(unknown_name(session, name));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "base/utf8.hpp"
 #include "cli/session/node_client.hpp"
 #include "cli/session/other_versions.hpp"
+#include "cli/start/admission.hpp"
 #include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "node/snapshot/explain.hpp"
@@ -322,7 +323,7 @@ Result<void> choose_rows(const Session& session, const PsOptions& options, json&
   });
   if (!options.name.empty() && rows.empty()) {
     if (const auto store = session.store()) RATION_TRY(is_of_this_version(*store, options.name));
-    return fail("E1801", fmt::format("no running workload is named '{}'.", options.name), "ration ps", 3);
+    return tl::unexpected(unknown_name(session, options.name));
   }
   return sort_rows(rows, options.sort);
 }

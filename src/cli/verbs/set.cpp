@@ -11,6 +11,7 @@
 #include "cli/start/admission.hpp"
 #include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "config/configuration.hpp"
 #include "machine/process_origin.hpp"
 
 namespace ration::cli {
@@ -116,6 +117,12 @@ void show(const Session& session, const SetOptions& options, const nlohmann::jso
   }
 }
 
+bool is_tenant(const std::string& name) {
+  const auto configuration = config::read_configuration();  // ignores mistakes in it, which the daemon reports
+  return configuration && std::any_of(configuration->tenants.begin(), configuration->tenants.end(),
+                                      [&](const config::Tenant& each) { return each.name.value == name; });
+}
+
 /// Sets the limit or the guarantee of a tenant, for its workloads together.
 Result<int> set_tenant(NodeAccess& node, const Session& session, const SetOptions& options,
                        const nlohmann::json& request) {
@@ -169,8 +176,8 @@ Result<int> set(const Session& session, const SetOptions& options) {
   auto answer = node->patch(path + "?dry_run=1", request);
   if (!answer && answer.error().id == "E1801") {  // no workload has that name; a tenant may have it
     auto tenant = set_tenant(*node, session, options, request);
-    if (tenant || (tenant.error().id != "E1801" && tenant.error().id != "E1502")) return tenant;
-    RATION_TRY(refuse_waiting(session, options.name));
+    const bool unknown = node->is_daemon() ? !tenant && tenant.error().id == "E1801" : !is_tenant(options.name);
+    return unknown ? tl::unexpected(unknown_name(session, options.name)) : std::move(tenant);
   }
   if (!answer) return tl::unexpected(answer.error());
   RATION_TRY(agree(session, options, *answer));

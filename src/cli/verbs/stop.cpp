@@ -89,12 +89,17 @@ std::vector<Target> processes_in(const nlohmann::json& rows) {
   return handles_of(all);
 }
 
-/// Ends another user's workload, which only the daemon knows: its processes, and what they started. Fails with E1502 if
-/// this user may not, with E1801 or E1802 as the daemon does.
+/// Returns the rows of the workload at `path`, read now.
+Result<nlohmann::json> rows_at(const Session& session, const std::string& path) {
+  RATION_TRY(const auto node, NodeAccess::open(session));
+  return node->get(path);
+}
+
+/// Ends another user's workload, which the daemon knows or, without a daemon, root: its processes, and what they
+/// started. Fails with E1502 if this user may not, with E1801 or E1802 as the node does.
 Result<int> stop_of_another(const Session& session, const StopOptions& options, std::chrono::nanoseconds grace) {
-  RATION_TRY(auto daemon, NodeClient::require(session));
   const std::string path = "/api/v1/workloads/" + percent_encoded(options.name);
-  RATION_TRY(auto rows, daemon.get(path));
+  RATION_TRY(const auto rows, rows_at(session, path));
   const std::string user = rows.at(0).at("user"), name = rows.at(0).at("workload");
   if (!rows.at(0).at("processes").is_array())
     return fail("E1502", fmt::format("you may not end workload {} (owner {}).", name, user),
@@ -118,7 +123,7 @@ Result<int> stop_of_another(const Session& session, const StopOptions& options, 
   bool killed = false;
   RATION_TRY(send(processes_in(rows), SIGTERM));
   for (;; std::this_thread::sleep_for(100ms)) {
-    const auto now = daemon.get(path);
+    const auto now = rows_at(session, path);
     if (!now || now->at(0).at("run") != run) return tell(killed ? "killed" : "ended");
     if (std::chrono::steady_clock::now() > end + 5s)
       return fail("E1502", fmt::format("{} did not end: its book lists processes that are not {}'s.", name, user),
@@ -152,24 +157,15 @@ Result<int> stop(const Session& session, const StopOptions& options) {
   RATION_TRY(const auto grace, parse_duration(options.grace));
   RATION_TRY(const auto store, session.store());
   RATION_TRY(is_of_this_version(store, options.name));
-  std::vector<std::string> names;
   std::optional<book::BookSnapshot> book;
-  for (const auto& stored : store.list()) {
-    if (!stored.live) continue;
-    names.push_back(stored.contents.name);
-    if (stored.contents.name == options.name) book = stored.contents;
-  }
+  for (const auto& stored : store.list())
+    if (stored.live && stored.contents.name == options.name) book = stored.contents;
   if (!book) {
     if (const std::string lease = lease_waiting_as(session, options.name); !lease.empty())
       return leave_queue(session, options.name, lease);
     auto stopped = stop_of_another(session, options, std::chrono::nanoseconds(grace));
-    const bool no_daemon = !stopped && stopped.error().id == "E1501";
-    if (stopped || (!no_daemon && stopped.error().id != "E1801")) return stopped;
-    return fail("E1801",
-                fmt::format("no workload named '{}' runs{}.{}", options.name,
-                            no_daemon ? " under this user, and no daemon knows those of others" : "",
-                            suggestion(options.name, names)),
-                "ration ps", 3);
+    if (stopped || stopped.error().id != "E1801") return stopped;
+    return tl::unexpected(unknown_name(session, options.name));
   }
   std::vector<Target> targets = processes_of(*book);
   std::vector<std::int32_t> pids;

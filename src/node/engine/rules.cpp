@@ -44,7 +44,7 @@ TickRules rules_of_tick(Subjects& subjects, Snapshot& snapshot, const EarlierRec
   then(idle_rule(residency, limits, policies, activity));
   then(standstill_rule(residency, limits, tenants, policies));
   then(resume_rule(residency, limits));
-  then(alert_rule(recent_denials));
+  then(alert_rule(recent_denials, promises));
   then(recordings_rule(recordings));
   return rules;
 }

@@ -321,7 +321,10 @@ class Balance {
     for (const Share& other : shares_) {
       const std::uint64_t unused = minus(other.guarantee, other.used);
       const bool asks = other.demand > 0 || result.reason != LimitReason::kMustShrink;
-      if (&other != &share && asks && unused > most) most = unused, result.beneficiary = other.account->id;
+      if (&other == &share || !asks || unused <= most) continue;
+      most = unused;
+      const bool of_tenant = other.own <= other.used && other.tenant != share.tenant;
+      result.beneficiary = of_tenant ? tenants_[other.tenant].name : other.account->id;
     }
     if (result.reason == LimitReason::kMustShrink) return result;
     for (const Tenant& tenant : tenants_) {

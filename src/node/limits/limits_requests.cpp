@@ -231,9 +231,6 @@ namespace {
 /// Returns the tenant if the caller may change it. Fails with E1420, E1502, E1503 or E1801.
 Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const LimitRequest& request,
                                              const Caller& caller) {
-  if (!caller.is_operator)
-    return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
-                "Ask root or a member of group ration, or change only your own workloads: ration ps   shows them", 5);
   const TenantStatus* tenant = tenants.find(request.workload);
   if (tenant == nullptr) {
     std::vector<std::string> names;
@@ -243,6 +240,9 @@ Result<const TenantStatus*> tenant_to_change(const Tenants& tenants, const Limit
                             suggestion(request.workload, names)),
                 "ration config print", 3);
   }
+  if (!caller.is_operator)
+    return fail("E1502", fmt::format("you may not change tenant {}.", request.workload),
+                "Ask root or a member of group ration, or change only your own workloads: ration ps   shows them", 5);
   if (!request.host_limit.empty())
     return fail("E1420", "a tenant has no limit of pinned host memory.",
                 "[[policy]] host_limit   limits the workloads that it matches; ration set WORKLOAD --host-limit SIZE",

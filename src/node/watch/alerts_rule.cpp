@@ -13,7 +13,8 @@ namespace {
 
 class AlertRule final : public Rule {
  public:
-  explicit AlertRule(RecentDenials& recent_denials) : recent_denials_(recent_denials) {}
+  AlertRule(RecentDenials& recent_denials, const DevicePromises& promises)
+      : recent_denials_(recent_denials), promises_(promises) {}
   void run(const Moment& moment, Effects& effects) override;
   void configure(const config::Configuration& configuration) override {
     alerts_.configure(configuration.alerts.rules.value);
@@ -21,6 +22,7 @@ class AlertRule final : public Rule {
 
  private:
   RecentDenials& recent_denials_;
+  const DevicePromises& promises_;
   config::Alerts alerts_;
 };
 
@@ -44,9 +46,13 @@ void AlertRule::run(const Moment& moment, Effects& effects) {
     facts.push_back({"idle", fmt::format("{}/{}", account.tenant, account.workload),
                      static_cast<double>(*account.idle_ns), std::nullopt});
   }
-  for (const auto& [key, sums] : tenants)
+  const TenantShares shares = promises_.shares(moment);
+  for (const auto& [key, sums] : tenants) {
+    const auto share = shares.find(key);
+    const bool limited = share != shares.end() && share->second.limit < kUnlimited;
     facts.push_back({"tenant.used", say<"alert.of_tenant">("tenant"_is(key.first), "gpu"_is(key.second)),
-                     bytes(sums.first), bytes(sums.second)});
+                     bytes(sums.first), bytes(limited ? share->second.limit : sums.second)});
+  }
   for (const auto& [name, count] : recent_denials_.counts(moment.now_ns))
     facts.push_back({"denials", name, static_cast<double>(count), std::nullopt});
   facts.push_back({"queue.length", say<"alert.of_queue">(), static_cast<double>(moment.queue_length), std::nullopt});
@@ -58,6 +64,8 @@ void AlertRule::run(const Moment& moment, Effects& effects) {
 
 }  // namespace
 
-std::unique_ptr<Rule> alert_rule(RecentDenials& recent_denials) { return std::make_unique<AlertRule>(recent_denials); }
+std::unique_ptr<Rule> alert_rule(RecentDenials& recent_denials, const DevicePromises& promises) {
+  return std::make_unique<AlertRule>(recent_denials, promises);
+}
 
 }  // namespace ration::node

@@ -6,6 +6,7 @@
 #include "node/limits/demand.hpp"
 #include "node/limits/denials.hpp"
 #include "node/limits/unchecked_guarantees.hpp"
+#include "node/promises/promises.hpp"
 #include "node/tick/earlier_record.hpp"
 #include "node/tick/rule.hpp"
 
@@ -33,6 +34,6 @@ std::unique_ptr<Rule> overuse_rule(Snapshot& snapshot);
 /// Warns of ungoverned processes, or ends them, as configured.
 std::unique_ptr<Rule> ungoverned_policy_rule();
 /// Evaluates the rules of [alerts].
-std::unique_ptr<Rule> alert_rule(RecentDenials& recent_denials);
+std::unique_ptr<Rule> alert_rule(RecentDenials& recent_denials, const DevicePromises& promises);
 
 }  // namespace ration::node

@@ -120,6 +120,14 @@ class WithoutADaemon(Machine):
         self.assertEqual(device["ungoverned_bytes"], 0)
         self.assertNotIn("UNGOVERNED", self.ration("ps", NODE).stdout)
 
+    def test_root_ends_the_workload_of_another_user(self):
+        program = self.holding("train", user=NOBODY)
+        self.assertIn("E1801", self.ration("stop", NODE, "train", "--yes", user=NOBODY - 1).stderr)
+        self.assertIn("Did you mean 'train'?", self.ration("stop", NODE, "trian", "--yes").stderr)
+        done = self.ration("stop", NODE, "train", "--yes")
+        self.assertEqual((done.returncode, done.stdout), (0, "train of nobody: ended\n"), done.stderr)
+        program.wait(60)
+
     def test_of_others_processes_users_learn_that_nothing_is_known(self):
         self.holding("train", user=NOBODY)
         (row,), device = self.listed(user=NOBODY - 1)

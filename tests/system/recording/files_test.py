@@ -58,6 +58,16 @@ class Files(Recorded):
         first.wait()
         self.assertTrue(self.inspected()["complete"])
 
+    def test_a_run_that_uses_no_gpu_keeps_the_file_of_an_earlier_run(self):
+        subprocess.run([*self.run_line(), "/bin/echo"], env=self.environment, check=True, capture_output=True)
+        self.assertTrue(self.file.exists(), "an empty recording where there was none")
+        subprocess.run([*self.run_line(), BIN / "ration-workload", "steps", "64MiB"], env=self.environment, capture_output=True)
+        before = self.file.read_bytes()
+        ran = subprocess.run([*self.run_line("--summary", "always"), "/bin/echo"], env=self.environment, capture_output=True, text=True)
+        self.assertEqual(self.file.read_bytes(), before)
+        self.assertIn("nothing was recorded, because the program used no GPU", ran.stderr)
+        self.assertFalse(pathlib.Path(f"{self.file}.parts").exists())
+
     def test_of_two_runs_that_begin_at_once_one_is_told(self):
         # The program has made no part yet: nothing but the folder says that the file is taken.
         first = subprocess.Popen([*self.run_line(), "/bin/sleep", "60"], env=self.environment, stderr=subprocess.PIPE, text=True, start_new_session=True)

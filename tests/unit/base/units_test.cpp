@@ -45,12 +45,13 @@ TEST(Units, ANumberWithoutAUnitIsNotASizeWhateverItMayMean) {
 
 TEST(Units, WhatIsNotASizeIsRefused) {
   for (const char* text : {"", "GiB", "-4GiB", "4GiBs", "4 GiB", " 4GiB", "4GiB ", "4,5GiB", "1e3GiB", "0x10MiB",
-                           "nanGiB", "infGiB", "101%", "101%free", "max-", "+1GiB"})
+                           "nanGiB", "infGiB", "max-", "+1GiB"})
     EXPECT_EQ(refused(text), "E1102") << text;
 }
 
 TEST(Units, ASizeThatIsOnlyTooLargeIsNotSaidToBeNone) {
-  for (const char* text : {"max-17GiB", "max-unlimited", "4294967296TiB", "99999999999999999999999999GiB"})
+  for (const char* text :
+       {"max-17GiB", "max-unlimited", "4294967296TiB", "101%", "120%free", "99999999999999999999999999GiB"})
     EXPECT_EQ(refused(text), "E1104") << text;
   for (const char* text : {"max-16GiB", "max-max"}) EXPECT_EQ(refused(text), "E1105") << text;
   EXPECT_EQ(parse_size("max-99GiB", 16_GiB, 10_GiB).error().what, "99GiB is more than the GPU has (16.0 GiB).");

@@ -79,13 +79,46 @@ TEST_F(CommandLineTest, AWordOfAnotherToolIsAnsweredWithTheCommandThatDoesTheSam
   EXPECT_EQ(fix({"rm", "-f", "train"}), "ration stop NAME");
   EXPECT_EQ(fix({"pause", "my job"}), "ration suspend 'my job'");
   EXPECT_EQ(fix({"status"}), "ration ps");
-  EXPECT_EQ(fix({"set", "train", "9GiB"}), "ration set train --limit 9GiB");
   EXPECT_EQ(fix({"set", "train", "much"}), "ration set --help");
-  EXPECT_EQ(fix({"set", "--limit", "9GiB"}), "ration set --help");
   for (const char* option : {"--memory_limit", "--memory-limit", "--mem=4096"})
     EXPECT_NE(outcome({"run", option, "4096", "--", "true"}).find("Did you mean '--limit'?"), std::string::npos)
         << option;
   EXPECT_NE(outcome({"set", "train", "-m", "9GiB"}).find("Did you mean '--limit'?"), std::string::npos);
+}
+
+TEST_F(CommandLineTest, AMistypedLineIsAnsweredWithTheWholeLineThatWasMeant) {
+  using Words = std::vector<std::string>;
+  const auto fix = [](Words words) {
+    const auto done = CommandLine(typed(std::move(words))).execute();
+    return done ? "" : done.error().fix;
+  };
+  const std::vector<std::pair<Words, std::string>> lines{
+      {{"set", "train", "9GiB"}, "ration set train --limit 9GiB"},
+      {{"set", "train", "-limit", "9", "GiB"}, "ration set train --limit 9GiB"},
+      {{"set", "train，--limit", "9GiB"}, "ration set train --limit 9GiB"},
+      {{"set", "my job", "--limt=9GiB"}, "ration set 'my job' --limit=9GiB"},
+      {{"run", "-limit", "4GiB", "--", "python", "my train.py"}, "ration run --limit 4GiB -- python 'my train.py'"},
+      {{"run", "——limit", "4GiB", "python", "train.py"}, "ration run --limit 4GiB -- python train.py"},
+      {{"run", "--memory", "4GiB", "python", "x.py", "-v"}, "ration run --limit 4GiB -- python x.py -v"},
+      {{"run", "--limit", "4", "GiB", "--", "true"}, "ration run --limit 4GiB -- true"},
+      {{"run", "--limit=4", "GiB", "--gpu", "0", "1", "--", "true"}, "ration run --limit=4GiB --gpu 0,1 -- true"},
+      {{"run", "--limit", "4GiB", "——", "true"}, "ration run --limit 4GiB -- true"},
+      {{"run", "python", "train.py", "--limit", "4GiB", "-v"},
+       "ration run --limit 4GiB -- python train.py -v   (if it is an option of the program: ration run -- python "
+       "train.py --limit 4GiB -v)"},
+      {{"run", "--gpu", "1", "python", "train.py", "--limit=50%"},
+       "ration run --gpu 1 --limit=50% -- python train.py   (if it is an option of the program: ration run --gpu 1 -- "
+       "python train.py --limit=50%)"},
+      {{"record", "-o", "a.rec", "python", "x.py"}, "ration record -o a.rec -- python x.py"},
+      {{"inject", "docker", "--limit", "4GiB", "run", "IMAGE"}, "ration inject docker --limit 4GiB -- run IMAGE"},
+      {{"run", "--limit", "4GiB", "foo", "--", "true"},
+       "Put quotes around a value that contains spaces, and write the program after --: ration run --help"},
+      {{"run", "--nothing-like-it", "4GiB", "--", "true"}, "ration run --help"},
+  };
+  for (const auto& [words, meant] : lines) EXPECT_EQ(fix(words), meant);
+  EXPECT_EQ(fix({"ps", "--sotr", "used"}), "ration ps --sort used");
+  EXPECT_EQ(fix({"ps", "--sotr", "used", "--nothing-like-it"}), "ration ps --help") << "a line with another mistake";
+  EXPECT_EQ(outcome({"set", "--limit", "9GiB"}), "E1001 set needs the name of a workload or a tenant before --limit.");
 }
 
 TEST_F(CommandLineTest, ASizeThatNoDeviceCouldHaveIsRefusedBeforeAnyDeviceIsAsked) {

@@ -104,8 +104,7 @@ TEST_F(ShownTest, ANumberIsAProcessAndOnlyThenAName) {
   EXPECT_EQ(explained({"42", "", ""}), "tenant 42 holds no GPU memory.\n");
   EXPECT_EQ(asked_[0], "GET /api/v1/processes/42/explain");
   EXPECT_EQ(asked_[1], "GET /api/v1/workloads/42/explain");
-  EXPECT_EQ(explained({"nothing", "", ""}),
-            "E1801 this user has no running workload, process or tenant 'nothing' on a GPU.");
+  EXPECT_EQ(explained({"nothing", "", ""}), "E1801 no running workload or tenant is named 'nothing'.");
 }
 
 TEST_F(ShownTest, AProcessThatNobodyGovernsIsToldWithTheCommandThatWould) {

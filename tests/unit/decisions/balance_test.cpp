@@ -49,6 +49,15 @@ TEST(Balance, AnUnusedGuaranteeIsKeptFromAnUnlimitedNeighbour) {
   EXPECT_FALSE(all.at("b").shrinking);
 }
 
+TEST(Balance, AGuaranteeIsNamedByItsOwner) {
+  BalanceInput input{40_GiB, {account("b", kUnlimited, 0_GiB, 5_GiB), account("nlp/train", 30_GiB, 0_GiB, 1_GiB)}, {}};
+  input.accounts.back().tenant = "nlp";
+  input.tenants = {{"nlp", kUnlimited, 12_GiB}};
+  EXPECT_EQ(to_text(by_name(input).at("b")), "the rest is kept for nlp") << "its tenant's guarantee";
+  input.accounts.back().guarantee = 12_GiB;
+  EXPECT_EQ(to_text(by_name(input).at("b")), "the rest is kept for nlp/train") << "its own";
+}
+
 TEST(Balance, TheGuaranteeOfATenantThatRunsNothingIsNamed) {
   BalanceInput input{40_GiB, {account("b", kUnlimited, 0_GiB, 5_GiB)}, {{"nlp", kUnlimited, 8_GiB}}};
   EXPECT_EQ(by_name(input).at("b").in_force, 32_GiB);

@@ -152,5 +152,15 @@ TEST_F(RulesOrder, OveruseIsCountedBeforeSoftLimitsAndAlerts) {
   EXPECT_EQ(count(events, "alert"), 2U);
 }
 
+TEST_F(RulesOrder, AnAlertOnATenantIsOfTheTenantsLimit) {
+  start(
+      "[[tenant]]\nname = \"nlp\"\nlimit = \"8GiB\"\n"
+      "[alerts]\nrules = [\"tenant.used > 50%\"]\n");
+  Program& train = run("train", 2_GiB);
+  ASSERT_TRUE(train.take(1536_MiB));
+  driver_sees({{&train, 1536_MiB}});
+  for (int ticks = 0; ticks < 3; ++ticks) EXPECT_EQ(count(tick(), "alert"), 0U) << "19% of the tenant's limit";
+}
+
 }  // namespace
 }  // namespace ration::node
