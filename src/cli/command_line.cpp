@@ -134,23 +134,23 @@ Error CommandLine::with_correction(Error error) const {
   return error;
 }
 
-std::optional<Verdict> CommandLine::judge() {
+std::optional<LineVerdict> CommandLine::judge() {
   const CLI::App* verb = find_verb(app, words.verb);
   if (verb == nullptr) return std::nullopt;
   if (const auto wrong = first_without_hyphens(words, surely_ours(words), options_of_verb()))
-    return Verdict{false, *wrong};
+    return LineVerdict{false, *wrong};
   try {
     app.parse(backwards(words.all));
   } catch (const CLI::ParseError&) {
     const auto extra = verb->remaining();
     if (extra.empty()) return std::nullopt;
     const auto wrong = std::find(words.all.begin(), words.all.end(), extra.front());
-    return Verdict{false, static_cast<std::size_t>(wrong - words.all.begin())};
+    return LineVerdict{false, static_cast<std::size_t>(wrong - words.all.begin())};
   }
   const std::vector<std::string> rest = verb->remaining();  // words of the program, if no -- was typed
   const std::size_t ours = words.all.size() - rest.size();
-  if (const auto wrong = first_without_hyphens(words, ours, options_of_verb())) return Verdict{false, *wrong};
-  return Verdict{check_before_program(words, rest, {}).has_value(), ours};
+  if (const auto wrong = first_without_hyphens(words, ours, options_of_verb())) return LineVerdict{false, *wrong};
+  return LineVerdict{check_before_program(words, rest, {}).has_value(), ours};
 }
 
 std::vector<std::string> CommandLine::options_of_verb() const {

@@ -55,7 +55,7 @@ class CommandLine {
   void choose_node(const CLI::App& verb, unsigned takes);
   [[nodiscard]] Result<void> check_dry_run(const CLI::App& verb) const;
   /// Parses the words; performs nothing.
-  [[nodiscard]] std::optional<Verdict> judge();
+  [[nodiscard]] std::optional<LineVerdict> judge();
   /// Returns an error of usage with the line that was probably meant as its fix, if the parser would take that line.
   [[nodiscard]] Error with_correction(Error error) const;
   [[nodiscard]] Error usage_error(const CLI::ParseError& error) const;

@@ -19,7 +19,7 @@ bool contains(const Words& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-bool is_size(const std::string& text) { return parse_size(text, kUnlimited, kUnlimited).has_value(); }
+bool reads_as_size(const std::string& text) { return parse_size(text, kUnlimited, kUnlimited).has_value(); }
 
 std::string name_of(const std::string& option) { return option.substr(0, option.find('=')); }
 
@@ -65,7 +65,7 @@ bool join_to_former(Words& words, std::size_t index) {
   const bool is_number = !word.empty() && word.find_first_not_of("0123456789,") == std::string::npos;
   const bool is_gpu = is_number && (words[index - 2] == "--gpu" || former.rfind("--gpu=", 0) == 0);
   const std::string size = former.substr(former.find('=') + 1);
-  if (!is_gpu && (is_size(size) || !is_size(size + word))) return false;
+  if (!is_gpu && (reads_as_size(size) || !reads_as_size(size + word))) return false;
   former += (is_gpu ? "," : "") + word;
   erase(words, index);
   return true;
@@ -75,7 +75,7 @@ bool join_to_former(Words& words, std::size_t index) {
 bool correct(Arguments& words, std::size_t index, const Words& options) {
   std::string& word = words.all[index];
   if (put_in_ascii(words, index) || name_option(word, options) || join_to_former(words.all, index)) return true;
-  if (words.verb == "set" && is_size(word) && !contains(words.all, "--limit")) {
+  if (words.verb == "set" && reads_as_size(word) && !contains(words.all, "--limit")) {
     words.all.insert(words.all.begin() + static_cast<std::ptrdiff_t>(index), "--limit");
     return true;
   }
@@ -96,7 +96,7 @@ std::string line_of(const Arguments& words) {
 
 }  // namespace
 
-std::string corrected_line(Arguments words, const Words& options, const Judge& judge) {
+std::string corrected_line(Arguments words, const Words& options, const LineJudge& judge) {
   constexpr int kMostCorrections = 8;
   if (contains(words.all, "-h") || contains(words.all, "--help")) return "";
   const std::string typed = line_of(words);
@@ -122,7 +122,7 @@ Result<void> check_behind_program(const Arguments& words, const Words& program) 
   const bool joined = limit->find('=') != std::string::npos;
   const auto end = joined || limit + 1 == program.end() ? limit + 1 : limit + 2;
   const std::string size = joined ? limit->substr(limit->find('=') + 1) : end == limit + 2 ? *(limit + 1) : "";
-  if (!is_size(size)) return {};
+  if (!reads_as_size(size)) return {};
   Arguments meant{words.verb, own, {program.begin(), limit}, true}, typed{words.verb, own, program, true};
   meant.all.insert(meant.all.end(), limit, end);
   meant.program.insert(meant.program.end(), end, program.end());

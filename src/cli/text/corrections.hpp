@@ -12,17 +12,18 @@
 namespace ration::cli {
 
 /// What the parser makes of a line.
-struct Verdict {
+struct LineVerdict {
   bool is_taken = false;
   std::size_t ours = 0;  ///< number of the words in `all` that ration takes; those behind are wrong, or the program's
 };
 /// Returns the verdict on a line; nothing if the line is rejected for another reason than one of its words.
-using Judge = std::function<std::optional<Verdict>(const Arguments&)>;
+using LineJudge = std::function<std::optional<LineVerdict>(const Arguments&)>;
 
 /// Returns the line with what was probably meant in place of the words that are not taken: `ration set train --limit
 /// 4GiB` for `set train -limit 4 GiB`. `options` are the long options of the verb. Returns an empty text if no
 /// correction is known.
-[[nodiscard]] std::string corrected_line(Arguments words, const std::vector<std::string>& options, const Judge& judge);
+[[nodiscard]] std::string corrected_line(Arguments words, const std::vector<std::string>& options,
+                                         const LineJudge& judge);
 
 /// Returns E1402 if a limit stands among the words of the program, as in `run python train.py --limit 4GiB`: the
 /// program would get it, and no limit would hold. `program` has the words of the program.

@@ -77,10 +77,22 @@ Result<int> init(const Session& session, const ConfigOptions& options) {
   return 0;
 }
 
+/// Returns comments for the tenants whose values people have changed since, which the files do not show.
+std::string changed_since(const Session& session) {
+  auto daemon = NodeClient::find(session);
+  if (!daemon || !*daemon) return "";
+  std::string comments;
+  for (const auto& row : (*daemon)->get("/api/v1/tenants").value_or(nlohmann::json::array()))
+    if (const std::string name = row.at("tenant"); row.at("changes").get<std::uint64_t>() > 0)
+      comments +=
+          fmt::format("# {} was changed with ration set; in force: {}\n", name, command({"explain", "--tenant", name}));
+  return comments.empty() ? "" : "\n" + comments;
+}
+
 Result<int> print(const Session& session) {
   RATION_TRY(const auto configuration, config::read_configuration());
   if (session.format() != Format::kJson) {
-    fmt::print("{}", session.shown(config::printed(configuration)));
+    fmt::print("{}{}", session.shown(config::printed(configuration)), changed_since(session));
     return 0;
   }
   auto settings = nlohmann::json::array();

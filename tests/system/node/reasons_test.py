@@ -214,6 +214,8 @@ limit = "14GiB"
     def test_what_others_were_promised_counts_against_a_tenants_guarantee(self):
         self.holding("g", "1GiB", "--tenant", "vision", "--guarantee", "6GiB", "--limit", "8GiB")
         self.row("g")
+        done = self.ration("set", "npl", "--guarantee", "8GiB")
+        self.assertIn("no running workload or tenant is named 'npl'. Did you mean 'nlp'?", done.stderr)
         done = self.ration("set", "nlp", "--guarantee", "8GiB")
         self.assertEqual(done.returncode, 4)
         self.assertRegex(done.stderr, r"E1304 .*8\.00 GiB cannot be promised to nlp: GPU 0 has 16\.0 GiB; promised already: "
@@ -249,21 +251,31 @@ limit = "14GiB"
         self.assertRegex(text, r"because  plain held .*, and its limit in force was 6\.00 GiB, not the configured 10\.0 GiB: ")
         self.assertNotIn("ration set plain", text)
 
-    def test_who_waits_for_what_is_kept_is_told_for_whom(self):
-        process = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "10GiB", "--", "true"],
+    def waiting(self):
+        """Starts a run of 5 GiB, which waits: of 12 GiB, 6 GiB are kept for nlp, and another workload holds 2 GiB."""
+        self.holding("train", "2GiB", "--limit", "2200MiB", "--tenant", "vision")
+        self.row("train")
+        process = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "5GiB", "--", "true"],
                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        return process
+
+    def test_what_guarantees_never_leave_is_not_waited_for(self):
+        done = self.ration("run", NODE, "--wait", "--tenant", "vision", "--limit", "10GiB", "--", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("E1104 ration: 10.0 GiB will never be free for tenant vision: 6.00 GiB of the 15.0 GiB of GPU 0 are guaranteed to nlp.", done.stderr)
+
+    def test_who_waits_for_what_is_kept_is_told_for_whom(self):
+        process = self.waiting()
         lease = self.until(lambda: self.get("/api/v1/leases"), "it waits")[0]
-        self.assertEqual(lease["reason"], "GPU 0 has 12.0 GiB left, 6.00 GiB of it kept for nlp (guarantees)")
+        self.assertEqual(lease["reason"], "GPU 0 has 9.94 GiB left, 6.00 GiB of it kept for nlp (guarantees)")
         done = self.ration("why", lease["lease"])
-        self.assertRegex(done.stdout, r"WAITING .*10\.0 GiB\nbecause  GPU 0 has 12\.0 GiB left.*\ntaken by slices 3\.00 GiB · kept free 1\.00 GiB\nposition 1 of 1\nestimate n/a \(")
+        self.assertRegex(done.stdout, r"WAITING .*5\.00 GiB\nbecause  GPU 0 has 9\.94 GiB left.*\ntaken by .*slices 3\.00 GiB · .*kept free 1\.00 GiB.*\nposition 1 of 1\nestimate n/a \(")
         self.assertEqual(self.ration("set", "nlp", "--guarantee", "2GiB").returncode, 0)
         self.assertEqual(process.wait(60), 0)
 
     def test_who_is_taken_out_of_the_queue_is_told_and_stays_out(self):
-        process = subprocess.Popen([BIN / "ration", "run", NODE, "--wait", "--tenant", "vision", "--limit", "10GiB", "--", "true"],
-                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(lambda: (process.terminate(), process.communicate()))
+        process = self.waiting()
         lease = self.until(lambda: self.get("/api/v1/leases"), "it waits")[0]["lease"]
         self.assertEqual(self.ask("DELETE", "/api/v1/leases/" + lease)[0], 204)
         text = process.communicate(timeout=60)[1]
@@ -350,7 +362,9 @@ limit = "12GiB"
 """
 
     def test_a_guarantee_can_be_taken_away(self):
+        self.assertNotIn("# nlp", self.ration("config", "print").stdout)
         self.assertIn("tenant nlp: guarantee 6GiB → none (now).", self.ration("set", "nlp", "--guarantee", "none").stdout)
+        self.assertIn("# nlp was changed with ration set; in force: ration explain", self.ration("config", "print").stdout)
         text = self.ration("fits", "5GiB", NODE).stderr
         self.assertIn("5.00 GiB never fits: the largest is GPU 0 with 16.0 GiB, 12.0 GiB of it kept free", text)
         self.holding("train", "1GiB", "--limit", "3GiB", "--tenant", "nlp", "--guarantee", "2GiB")
