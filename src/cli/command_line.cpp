@@ -109,6 +109,11 @@ Result<int> CommandLine::execute() {
     return good;
   };
   RATION_TRY(check_ours(surely_ours(words)));
+  if (const auto wrong = program_taken_for_node(words))
+    return tl::unexpected(with_correction(
+        {"E1402",
+         fmt::format("'{}' would be the simulated node of --sim, and no model has that name.", words.all[*wrong]),
+         fmt::format("ration {} --help", words.verb), 2}));
   try {
     app.parse(backwards(words.all));
   } catch (const CLI::Success&) {
@@ -139,6 +144,7 @@ std::optional<LineVerdict> CommandLine::judge() {
   if (verb == nullptr) return std::nullopt;
   if (const auto wrong = first_without_hyphens(words, surely_ours(words), options_of_verb()))
     return LineVerdict{false, *wrong};
+  if (const auto wrong = program_taken_for_node(words)) return LineVerdict{false, *wrong};
   try {
     app.parse(backwards(words.all));
   } catch (const CLI::ParseError&) {
@@ -255,9 +261,13 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
     const bool option = !name.empty() && name.front() == '-';
     if (const char* meant = meant_by(verb_habits(), name); meant != nullptr)
       return {"E1001", fmt::format("there is no command '{}'.", name), with_name(meant, words.all), 2};
+    Arguments meant = words;
+    if (!option && !name.empty()) meant.all.front() = meant.verb = nearest(name, names);
+    mark_program(meant);
+    const auto verdict = CommandLine(meant).judge();
     return {"E1001",
             fmt::format("there is no {} '{}'.{}", option ? "option" : "command", name, suggestion(name, names)),
-            "ration help", 2};
+            verdict && verdict->is_taken ? command_line_of(meant) : "ration help", 2};
   }
   const CLI::App& verb = *app.get_subcommand(name);
   std::string what = in_words(error, verb);

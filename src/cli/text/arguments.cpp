@@ -32,6 +32,14 @@ std::vector<std::string> node_options(const std::vector<std::string>& line) {
 
 }  // namespace
 
+void mark_program(Arguments& words) {
+  const auto mark = std::find(words.all.begin(), words.all.end(), "--");
+  if (!takes_program(words.verb) || mark == words.all.end()) return;
+  words.marked = true;
+  words.program.assign(mark + 1, words.all.end());
+  words.all.erase(mark, words.all.end());
+}
+
 Arguments split_arguments(int argc, char** argv) {
   Arguments words;
   words.all.assign(argv + 1, argv + argc);
@@ -39,12 +47,8 @@ Arguments split_arguments(int argc, char** argv) {
     words.all.insert(words.all.begin(), "serve");
   if (words.all.empty()) return words;
   words.verb = words.all.front();
-  const auto mark = std::find(words.all.begin(), words.all.end(), "--");
-  if (!takes_program(words.verb) || mark == words.all.end()) return words;
-  words.marked = true;
-  words.program.assign(mark + 1, words.all.end());
-  words.all.erase(mark, words.all.end());
-  if (words.verb == "candidates")
+  mark_program(words);
+  if (words.verb == "candidates" && words.marked)
     for (std::string& option : node_options(words.program)) words.all.push_back(std::move(option));
   return words;
 }

@@ -19,6 +19,9 @@ struct Arguments {
 /// Returns true if words after `--` belong to a program.
 [[nodiscard]] bool takes_program(const std::string& verb);
 
+/// Moves the words after `--` to the program, if the verb takes one.
+void mark_program(Arguments& words);
+
 /// Splits a command line into verb, options and program. If the command's name is `rationd`, adds the verb `serve`. For
 /// `candidates`, adds the node options of the line that is being completed.
 [[nodiscard]] Arguments split_arguments(int argc, char** argv);

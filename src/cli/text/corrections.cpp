@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/command.hpp"
+#include "base/gpu_models.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "base/utf8.hpp"
@@ -50,6 +51,11 @@ bool put_in_ascii(Arguments& words, std::size_t index) {
 /// Gives an option its own name: `--limit` for `-limit`, `--limt` and `--memory`.
 bool name_option(std::string& word, const Words& options) {
   if (word.size() < 2 || word.front() != '-') return false;
+  if (const auto digit = word.find_first_of("0123456789");  // 「--limit4GiB」
+      digit != std::string::npos && contains(options, word.substr(0, digit))) {
+    word.insert(digit, "=");
+    return true;
+  }
   const std::string name = name_of(word), doubled = "-" + name;
   const std::string meant = contains(options, doubled) ? doubled : meant_option(name, options);
   if (meant.empty() || meant == name) return false;
@@ -75,6 +81,14 @@ bool join_to_former(Words& words, std::size_t index) {
 bool correct(Arguments& words, std::size_t index, const Words& options) {
   std::string& word = words.all[index];
   if (put_in_ascii(words, index) || name_option(word, options) || join_to_former(words.all, index)) return true;
+  if (words.all[index - 1] == "--sim" && program_taken_for_node(words) == index) {
+    begin_program(words, index);
+    return true;
+  }
+  if (contains(options, "--" + word)) {  // 「split 0 into 4」
+    word.insert(0, "--");
+    return true;
+  }
   if (words.verb == "set" && reads_as_size(word) && !contains(words.all, "--limit")) {
     words.all.insert(words.all.begin() + static_cast<std::ptrdiff_t>(index), "--limit");
     return true;
@@ -86,7 +100,9 @@ bool correct(Arguments& words, std::size_t index, const Words& options) {
   return true;
 }
 
-std::string line_of(const Arguments& words) {
+}  // namespace
+
+std::string command_line_of(const Arguments& words) {
   std::string line = "ration";
   for (const std::string& word : words.all) line += " " + shell_word(word);
   if (words.marked) line += " --";
@@ -94,21 +110,29 @@ std::string line_of(const Arguments& words) {
   return line;
 }
 
-}  // namespace
+std::optional<std::size_t> program_taken_for_node(const Arguments& words) {
+  if (!takes_program(words.verb) || words.marked) return std::nullopt;
+  const auto sim = std::find(words.all.begin(), words.all.end(), "--sim");
+  if (sim == words.all.end() || sim + 1 == words.all.end() || (sim + 1)->rfind('-', 0) == 0) return std::nullopt;
+  const std::string& node = *(sim + 1);
+  const bool is_node = node == "demo" || node.ends_with(".toml") || node.find_first_of(":*,") != std::string::npos ||
+                       find_gpu_model(node);
+  return is_node ? std::nullopt : std::optional<std::size_t>(sim + 1 - words.all.begin());
+}
 
 std::string corrected_line(Arguments words, const Words& options, const LineJudge& judge) {
   constexpr int kMostCorrections = 8;
   if (contains(words.all, "-h") || contains(words.all, "--help")) return "";
-  const std::string typed = line_of(words);
+  const std::string typed = command_line_of(words);
   for (std::size_t i = 1; i < surely_ours(words); ++i)  // the parser would take such a word for a value
     if (in_ascii(words.all[i]).find(",--") != std::string::npos) put_in_ascii(words, i);
   for (int i = 0; i < kMostCorrections; ++i) {
     const auto verdict = judge(words);
     if (!verdict) return "";
     if (!verdict->is_taken && correct(words, verdict->ours, options)) continue;
-    if (!verdict->is_taken || line_of(words) == typed) return "";
+    if (!verdict->is_taken || command_line_of(words) == typed) return "";
     if (verdict->ours < words.all.size()) begin_program(words, verdict->ours);
-    return line_of(words);
+    return command_line_of(words);
   }
   return "";
 }
@@ -126,10 +150,11 @@ Result<void> check_behind_program(const Arguments& words, const Words& program) 
   Arguments meant{words.verb, own, {program.begin(), limit}, true}, typed{words.verb, own, program, true};
   meant.all.insert(meant.all.end(), limit, end);
   meant.program.insert(meant.program.end(), end, program.end());
-  return fail("E1402",
-              fmt::format("--limit {} stands behind {}, so the program would get it and run without a limit.", size,
-                          program.front()),
-              fmt::format("{}   (if it is an option of the program: {})", line_of(meant), line_of(typed)), 2);
+  return fail(
+      "E1402",
+      fmt::format("--limit {} stands behind {}, so the program would get it and run without a limit.", size,
+                  program.front()),
+      fmt::format("{}   (if it is an option of the program: {})", command_line_of(meant), command_line_of(typed)), 2);
 }
 
 }  // namespace ration::cli

@@ -11,6 +11,9 @@
 
 namespace ration::cli {
 
+/// Returns the words as a command that can be typed.
+[[nodiscard]] std::string command_line_of(const Arguments& words);
+
 /// What the parser makes of a line.
 struct LineVerdict {
   bool is_taken = false;
@@ -24,6 +27,10 @@ using LineJudge = std::function<std::optional<LineVerdict>(const Arguments&)>;
 /// correction is known.
 [[nodiscard]] std::string corrected_line(Arguments words, const std::vector<std::string>& options,
                                          const LineJudge& judge);
+
+/// Returns the index of a program that was typed behind `--sim`, which takes it for the description of a node:
+/// `run --sim python train.py`.
+[[nodiscard]] std::optional<std::size_t> program_taken_for_node(const Arguments& words);
 
 /// Returns E1402 if a limit stands among the words of the program, as in `run python train.py --limit 4GiB`: the
 /// program would get it, and no limit would hold. `program` has the words of the program.

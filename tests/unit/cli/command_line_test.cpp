@@ -110,6 +110,13 @@ TEST_F(CommandLineTest, AMistypedLineIsAnsweredWithTheWholeLineThatWasMeant) {
        "ration run --gpu 1 --limit=50% -- python train.py   (if it is an option of the program: ration run --gpu 1 -- "
        "python train.py --limit=50%)"},
       {{"record", "-o", "a.rec", "python", "x.py"}, "ration record -o a.rec -- python x.py"},
+      {{"run", "--sim", "python", "-c", "print(1)"}, "ration run --sim -- python -c 'print(1)'"},
+      {{"record", "--sim", "python", "x.py", "-o", "a.rec"}, "ration record --help"},
+      {{"run", "--limit4GiB", "--", "true"}, "ration run --limit=4GiB -- true"},
+      {{"split", "0", "into", "4"}, "ration split 0 --into 4"},
+      {{"pss", "-o", "json"}, "ration ps -o json"},
+      {{"rnu", "--limit", "4GiB", "--", "true"}, "ration run --limit 4GiB -- true"},
+      {{"explian", "--nothing"}, "ration help"},
       {{"inject", "docker", "--limit", "4GiB", "run", "IMAGE"}, "ration inject docker --limit 4GiB -- run IMAGE"},
       {{"run", "--limit", "4GiB", "foo", "--", "true"},
        "Put quotes around a value that contains spaces, and write the program after --: ration run --help"},
