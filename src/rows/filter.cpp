@@ -15,7 +15,42 @@ namespace {
 constexpr std::size_t kMaxLength = 1000;  // characters of a filter
 constexpr int kDeepest = 50;              // levels of nested parentheses
 
-bool contains(std::string_view text, const std::string& part) { return lower(text).find(part) != std::string::npos; }
+/// Returns the form in which texts are compared: upper and lower case count as equal, and so do full-width letters and
+/// signs and those of ASCII.
+std::string folded(std::string_view text) {
+  const bool is_ascii = std::all_of(text.begin(), text.end(), [](char letter) { return (letter & 0x80) == 0; });
+  return lower(is_ascii ? std::string(text) : in_ascii(text));
+}
+
+bool contains(std::string_view text, const std::string& part) { return folded(text).find(part) != std::string::npos; }
+
+/// Returns the filter with full-width letters, signs and quotes as those of ASCII, except in quoted text.
+std::string with_ascii_signs(std::string_view filter) {
+  std::string plain;
+  while (!filter.empty()) {
+    std::string_view rest = filter;
+    std::string_view quote;  // the first quote of any kind
+    while (!rest.empty() && quote.empty()) {
+      const std::string_view before = rest;
+      take_character(rest);
+      const std::string_view letter = before.substr(0, before.size() - rest.size());
+      if (in_ascii(letter) == "\"") quote = letter;
+    }
+    plain += in_ascii(filter.substr(0, filter.size() - rest.size()));
+    filter = rest;
+    if (quote.empty()) continue;
+    // A text in quotes of ASCII ends with such a quote; in other quotes, it ends with any quote.
+    while (!filter.empty()) {
+      const std::string_view before = filter;
+      take_character(filter);
+      const std::string_view letter = before.substr(0, before.size() - filter.size());
+      const bool is_end = quote == "\"" ? letter == "\"" : in_ascii(letter) == "\"";
+      plain += is_end ? "\"" : letter;
+      if (is_end) break;
+    }
+  }
+  return plain;
+}
 
 tl::unexpected<Error> not_understood(Message what) {
   return fail("E1429", std::move(what), "used>4GiB & denied>0, tenant~=nlp, governed==no, idle>30m", 2);
@@ -114,7 +149,7 @@ class FilterParser {
     RATION_TRY(const auto word, value(say<"filter.field_or_word">()));
     const auto compare = read_operator();
     if (!compare) {
-      node.text = lower(word);
+      node.text = folded(word);
       return add(node);
     }
     node.kind = Filter::Kind::kCompare;
@@ -129,7 +164,7 @@ class FilterParser {
                                                    "fields"_is(field_names())));
     }
     RATION_TRY(const auto given, value(say<"filter.value">("field"_is(node.field->name))));
-    node.text = lower(given);
+    node.text = folded(given);
     node.unknown = node.text == "n/a" && (*compare == Operator::kEqual || *compare == Operator::kUnequal);
     if (node.unknown) return add(node);
     RATION_TRY(read_number(node, given));
@@ -216,7 +251,8 @@ class FilterParser {
 Result<Filter> Filter::parse(std::string_view text) {
   if (text.find_first_not_of(" \t\n") == std::string_view::npos) return Filter{};
   if (text.size() > kMaxLength) return not_understood(say<"filter.too_long">("count"_is(kMaxLength)));
-  return FilterParser(text).parse();
+  const std::string plain = with_ascii_signs(text);
+  return FilterParser(plain).parse();
 }
 
 bool Filter::matches(const Row& row, const Device* device) const {
@@ -256,9 +292,9 @@ bool Filter::compared(const Node& node, const Row& row, const Device* device) {
       case Operator::kHoldsNot:
         return !contains(text, node.text);
       case Operator::kEqual:
-        return lower(text) == node.text;
+        return folded(text) == node.text;
       default:
-        return lower(text) != node.text;
+        return folded(text) != node.text;
     }
   }
   const auto number = node.field->number(row);

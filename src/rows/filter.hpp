@@ -2,7 +2,7 @@
 // `idle>30m`, `!(gpu=0 | gpu=1)`, or a bare word that is looked for in every text. The only filter language: `ration
 // top --filter`, `ration ps --filter`, the dashboard and `?filter=` of the HTTP interface use it; docs/http-api.md
 // explains its grammar. Promises: any text may be given; every comparison with an unknown number is false, except
-// `=n/a`.
+// `=n/a`; full-width letters and signs, as in `used＞4GiB`, count as those of ASCII.
 //
 //   all   = every {"|" every}      every = one {["&"] one}    one = "!" one | "(" all ")" | FIELD OP VALUE | WORD
 //   OP    = > >= < <= = == != ~= (contains, in any case) !~ (does not)
@@ -38,7 +38,7 @@ class Filter {
     std::size_t left = 0, right = 0;  ///< the parts of kAnd, kOr, kNot
     const Field* field = nullptr;
     Operator compare = Operator::kEqual;
-    std::string text;          ///< in lower case
+    std::string text;          ///< in lower case and ASCII, as far as it has such letters
     std::uint64_t number = 0;  ///< the value, unless it is a share
     bool share_of_device = false;
     bool unknown = false;  ///< true for the value n/a

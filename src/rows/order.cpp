@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/strings.hpp"
+#include "base/utf8.hpp"
 
 namespace ration::rows {
 namespace {
@@ -31,7 +32,8 @@ Result<Order> Order::parse(std::string_view text) {
   Order order;
   order.keys_.clear();
   order.text_ = text;
-  for (const std::string_view part : split(text, ',')) {
+  const std::string plain = in_ascii(text);
+  for (const std::string_view part : split(plain, ',')) {
     std::string name(part);
     std::erase(name, ' ');
     const bool descending = !name.empty() && name.front() == '-';

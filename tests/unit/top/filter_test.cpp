@@ -72,6 +72,24 @@ TEST_F(FilterOf, TwoThatFollowEachOtherAreBothWanted) {
   EXPECT_EQ(shown("governed=yes !tenant=nlp (denied>0)"), (Names{"vision/serve"}));
 }
 
+TEST_F(FilterOf, FullWidthSignsAndLettersCountAsThoseOfAscii) {
+  EXPECT_EQ(shown("used＞4GiB ＆ denied＞0"), (Names{"vision/serve"}));
+  EXPECT_EQ(shown("used＞＝１０GiB　used＜＝１０ＧｉＢ"), (Names{"vision/serve"}));
+  EXPECT_EQ(shown("ｔｅｎａｎｔ＝ｎｌｐ ｜ （tenant＝vision）"), (Names{"nlp/train", "vision/serve"}));
+  EXPECT_EQ(shown("！tenant＝nlp & governed＝yes"), (Names{"vision/serve", "jup/kernel"}));
+  EXPECT_EQ(shown("label＝“exp＝42” & tenant＝＂nlp＂"), (Names{"nlp/train"}));
+  model_.rows[0].tenant = "自然语言（一）";
+  model_.rows[1].tenant = "视觉——Ａ组";
+  EXPECT_EQ(shown("tenant=\"自然语言（一）\""), (Names{"自然语言（一）/train"}));
+  EXPECT_EQ(shown("tenant=“自然语言（一）”"), (Names{"自然语言（一）/train"}));
+  EXPECT_EQ(shown("tenant~=语言"), (Names{"自然语言（一）/train"}));
+  EXPECT_EQ(shown("自然语言"), (Names{"自然语言（一）/train"}));
+  EXPECT_EQ(shown("tenant=视觉——Ａ组"), (Names{"视觉——Ａ组/serve"}));
+  EXPECT_EQ(shown("tenant=视觉--a组"), (Names{"视觉——Ａ组/serve"}));
+  EXPECT_EQ(shown("used＞"), (Names{"refused: E1429"}));
+  EXPECT_EQ(shown("label＝“exp"), (Names{"refused: E1429"}));
+}
+
 TEST_F(FilterOf, IdleIsADuration) {
   model_.rows[2].idle_seconds = 47 * 60;
   EXPECT_EQ(shown("idle>30m"), (Names{"jup/kernel"}));
@@ -95,10 +113,12 @@ TEST_F(FilterOf, WhatCannotBeUnderstoodIsRefusedWithANumberAndAFix) {
 }
 
 TEST_F(FilterOf, AnyTextAtAllIsReadOrRefused) {
-  const std::vector<std::string> pieces{"used",   ">",    "4GiB",    "&",        "|",   "!",           "(",    ")",
-                                        "tenant", "~=",   "nlp",     "=",        "!=",  "!~",          "idle", "30m",
-                                        "\"",     "50%",  "max-",    "governed", "no",  "==",          "<=",   "denied",
-                                        " ",      "\xff", "\x1b[2J", "0",        "gpu", "\xe6\x9c\xba"};
+  const std::vector<std::string> pieces{"used", ">",        "4GiB",    "&",   "|",   "!",
+                                        "(",    ")",        "tenant",  "~=",  "nlp", "=",
+                                        "!=",   "!~",       "idle",    "30m", "\"",  "50%",
+                                        "max-", "governed", "no",      "==",  "<=",  "denied",
+                                        " ",    "\xff",     "\x1b[2J", "0",   "gpu", "\xe6\x9c\xba",
+                                        "＞",   "“"};
   std::mt19937 random(1);
   int understood = 0;
   for (int round = 0; round < 20'000; ++round) {
@@ -135,6 +155,7 @@ TEST_F(FilterOf, RowsAreSortedByManyKeysAndTheUnknownIsLast) {
     for (const Row* row : rows) names.push_back(row->title());
     return names;
   };
+  EXPECT_EQ(sorted("limit，－used"), sorted("limit,-used"));
   EXPECT_EQ(sorted("-used"), (Names{"nlp/train", "vision/serve", "jup/kernel", "?/python"}));
   EXPECT_EQ(sorted("-limit"), (Names{"nlp/train", "vision/serve", "jup/kernel", "?/python"}));
   EXPECT_EQ(sorted("limit"), (Names{"jup/kernel", "vision/serve", "nlp/train", "?/python"}));

@@ -135,12 +135,23 @@ class Rejected extends Error {
   }
 }
 
+/** As the daemon reads full-width letters and signs (src/base/utf8.cpp). */
+const inAscii = (text: string): string =>
+  text.replace(/[–—―]+/g, "--").replace(/[\uff01-\uff5e]/g, (letter) => String.fromCharCode(letter.charCodeAt(0) - 0xfee0)).replace(/\u3000/g, " ").replace(/、/g, ",").replace(/。/g, ".").replace(/[“”]/g, "\"");
+
+/** Quoted text stays as it is: in quotes of ASCII it ends with such a quote, in others with any. */
+const withAsciiSigns = (filter: string): string =>
+  filter.replace(/"[^"]*"?|([“”＂])([^"“”＂]*)(["“”＂]?)|[^"“”＂]+/g, (found: string, quote?: string, quoted?: string, end?: string) => {
+    if (quote !== undefined) return `"${quoted ?? ""}${end ? "\"" : ""}`;
+    return found.startsWith("\"") ? found : inAscii(found);
+  });
+
 /** Null: the daemon understands it. */
 export function problemOf(filter: string): FilterProblem | null {
   if (filter.trim() === "") return null;
   if (new TextEncoder().encode(filter).length > longest) return say("filter.too_long", { count: longest });
   try {
-    new Parser(filter).whole();
+    new Parser(withAsciiSigns(filter)).whole();
     return null;
   } catch (cause) {
     if (cause instanceof Rejected) return cause.problem;
