@@ -252,6 +252,8 @@ void add_views(CommandLine& line) {
   word(ps, "workload", to_list.name, "WORKLOAD");
   option(ps, "--sort", to_list.sort, "FIELDS",
          "fields to sort by: -used,name sorts by use, the largest first, then by name");
+  choice(ps, "--by", to_list.by, "WHAT", {"tenant"},
+         "tenant: one row for each tenant, with its limit and the sums of its workloads");
   option(ps, "-w,--watch", to_list.every, "TIME", "refresh every 2 s, or at this interval; Ctrl-C stops")
       ->expected(0, 1)
       ->default_str("2s");

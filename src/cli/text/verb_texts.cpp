@@ -84,10 +84,13 @@ const std::vector<VerbText>& verb_texts() {
        "",
        "show who uses how much memory",
        "[OPTIONS]",
-       "Shows one line for each GPU, then every workload under a limit and every process without one.",
+       "Shows one line for each GPU, then every workload under a limit and every process without one. With --by "
+       "tenant, a row has the number of the tenant's workloads on that GPU, what they use together, the tenant's own "
+       "limit, and the sum of their peaks.",
        {{"ration ps", "a table"},
         {"ration ps nlp", "one workload"},
         {"ration ps -w --sort=-used", "the table, refreshed every 2 s, the largest workload first"},
+        {"ration ps --by tenant", "a row for each tenant"},
         {"ration ps -o json", "schema ration.ps/1"},
         {"ration ps --gpu 0 -o csv", "one GPU, for a spreadsheet"}}},
       {"top",

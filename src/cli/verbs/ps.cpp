@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
-#include <set>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -17,9 +16,11 @@
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
 #include "cli/session/node_client.hpp"
+#include "cli/session/other_nodes.hpp"
 #include "cli/session/other_versions.hpp"
 #include "cli/start/admission.hpp"
 #include "cli/text/fields.hpp"
+#include "cli/verbs/ps_tenants.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "node/snapshot/explain.hpp"
 #include "rows/order.hpp"
@@ -183,23 +184,7 @@ void print_queue(const Session& session, const json& queue) {
 
 // Prints, for each simulated node that is not shown, how many workloads run on it and the command that shows it.
 void print_other_nodes(const Session& session, const json& devices, const json& rows) {
-  const auto store = session.store();
-  if (!store) return;
-  std::set<std::string> shown_nodes;
-  for (const json& row : rows) shown_nodes.insert(row.value("simulation", ""));
-  const std::set<std::string> nodes = store->simulations();
-  if (std::includes(shown_nodes.begin(), shown_nodes.end(), nodes.begin(), nodes.end())) return;
-  std::map<std::string, int> workloads;  // by simulated node
-  for (const auto& stored : store->list()) {
-    const book::BookSnapshot& book = stored.contents;
-    const bool of_shown_device = std::any_of(book.accounts.begin(), book.accounts.end(), [&](const auto& account) {
-      return std::any_of(devices.begin(), devices.end(),
-                         [&](const json& device) { return machine::is_uuid(device.at("uuid"), account.device); });
-    });
-    const bool shown = of_shown_device || shown_nodes.contains(book.simulation);
-    if (stored.live && !shown && !book.simulation.empty()) ++workloads[book.simulation];
-  }
-  for (const auto& [simulation, count] : workloads)
+  for (const auto& [simulation, count] : workloads_of_other_nodes(session, devices, rows))
     fmt::print("{} more on simulated GPUs:  {}\n", count, command({"ps", "--sim=" + simulation}));
 }
 
@@ -347,10 +332,32 @@ void print_devices(const Session& session, const json& devices, const json& rows
     fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
 }
 
+/// Prints the rows of each tenant as one. Leaves out those of other simulated nodes, whose GPUs have the same numbers.
+Result<void> print_by_tenant(const Session& session, const PsOptions& options, const json& snapshot,
+                             const json& devices, json& rows, const std::string& without) {
+  std::erase_if(rows.get_ref<json::array_t&>(), [&](const json& row) {
+    return !session.simulated && !snapshot.contains("queue") && !row.value("simulation", "").empty();
+  });
+  json tenants = snapshot.value("tenants", json::array());
+  std::erase_if(tenants.get_ref<json::array_t&>(),
+                [&](const json& tenant) { return !options.tenant.empty() && tenant.at("tenant") != options.tenant; });
+  // Without a daemon, tenants are known only by their workloads.
+  const bool with_idle =
+      snapshot.contains("queue") && options.name.empty() && options.user.empty() && options.filter.empty();
+  json sums = sums_by_tenant(rows, tenants, devices, with_idle);
+  RATION_TRY(sort_rows(sums, options.sort));
+  if (!sums.empty() || session.format() == Format::kCsv)
+    print_tenants(session, sums);
+  else
+    fmt::print("{}\n", without);
+  return {};
+}
+
 Result<int> ps_once(const Session& session, const PsOptions& options) {
   const bool as_json = session.format() == Format::kJson, as_text = session.format() == Format::kText;
   std::span<const std::string_view> not_shown = kNotShown;
-  if (as_json || !options.sort.empty()) not_shown = {};  // rows can be sorted by what is not shown, too
+  if (as_json || !options.by.empty() || !options.sort.empty())  // rows can be sorted by what is not shown, too
+    not_shown = {};
   RATION_TRY(auto snapshot, node_snapshot(session, {.processes = as_json ? node::kAllProcesses : 1,
                                                     .passed_over = not_shown,
                                                     .filter = options.filter}));
@@ -367,8 +374,11 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     return 0;
   }
   if (as_text) print_devices(session, devices, rows);
-  print_rows(session, rows, session.simulated || snapshot.contains("queue"),
-             nothing_runs(session, options, snapshot, all));
+  const std::string without = nothing_runs(session, options, snapshot, all);
+  if (options.by.empty())
+    print_rows(session, rows, session.simulated || snapshot.contains("queue"), without);
+  else
+    RATION_TRY(print_by_tenant(session, options, snapshot, devices, rows, without));
   if (!as_text) return 0;
   if (snapshot.contains("queue")) print_queue(session, snapshot.at("queue"));
   for (const json& device : devices) print_slices(session, device.at("gpu"), device.at("uuid"));
@@ -381,6 +391,9 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
 }  // namespace
 
 Result<int> ps(const Session& session, const PsOptions& options) {
+  if (!options.by.empty() && session.format() == Format::kJson)
+    return fail("E1001", "ration ps --by tenant is a table: it has no JSON.",
+                "ration ps --by tenant -o csv   or, with the tenant of each workload: ration ps -o json", 2);
   if (options.every.empty()) return ps_once(session, options);
   RATION_TRY(const auto every, parse_duration(options.every));
   const bool screen = ::isatty(STDOUT_FILENO) != 0 && session.format() == Format::kText;

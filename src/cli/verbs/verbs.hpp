@@ -44,6 +44,7 @@ struct PsOptions {
   std::string name, gpu, tenant, user;  ///< values that rows must have; empty for all rows
   std::string filter;                   ///< filter of rows/filter.hpp; empty for all rows
   std::string sort;                     ///< order, such as `-used,name`; empty for the order of the starts
+  std::string by;                       ///< `tenant` for the sums of each tenant; empty for a row a workload
   std::string every;                    ///< interval of --watch; empty to print once
 };
 Result<int> ps(const Session& session, const PsOptions& options);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What the verbs say about real workloads beside a daemon: doctor, trim, explain, events, ps."""
+import csv
 import json
 import os
 import re
@@ -109,6 +110,52 @@ class Filtered(Faces):
         for path in ("/api/v1/snapshot", "/api/v1/workloads", "/metrics"):
             status, answer = self.ask("GET", f"{path}?filter=usd%3E4GiB")
             self.assertEqual((status, answer["id"], "Did you mean 'used'?" in answer["detail"]), (400, "E1429", True), answer)
+
+
+class Tenants(Faces):
+    """`ration ps --by tenant`."""
+    node = "--sim=T4:16GiB:context=64MiB*2"
+    configuration = ('[[tenant]]\nname = "research"\nlimit = "6GiB"\n[[tenant]]\nname = "product"\nguarantee = "2GiB"\n'
+                     '[[tenant]]\nname = "idle"\nlimit = "1GiB"\n')
+
+    def by_tenant(self, *options):
+        done = self.ration("ps", self.node, "--by", "tenant", *options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def figures(self, *options):
+        """The rows of the csv without the sizes that depend on the context."""
+        return [(row["tenant"], row["gpu"], row["workloads"], int(row["used_bytes"]) // GIB, row["limit_bytes"], row["guarantee_bytes"], row["denials"])
+                for row in csv.DictReader(self.by_tenant("-o", "csv", *options).splitlines())]
+
+    def test_a_row_is_the_sum_of_a_tenants_workloads_and_the_tenants_own_limit(self):
+        self.holding("train", "3GiB", "--limit", "4GiB", "--tenant", "research")
+        self.holding("eval", "1GiB", "--limit", "2GiB", "--tenant", "research", "--gpu", "0")
+        self.holding("serve", "2GiB", "--limit", "4GiB", "--tenant", "product", "--gpu", "1")
+        self.holding("alone", "1GiB", "--limit", "3GiB", "--gpu", "1")
+        self.outsider("1GiB")
+        self.until(lambda: len([row for row in self.get("/api/v1/workloads") if row["used_bytes"]]) == 5, "all are there")
+        root, idle = ("root", "1", "1", 1, "-", "-", "0"), ("idle", "-", "0", 0, str(GIB), "-", "0")
+        product = ("product", "1", "1", 2, "-", str(2 * GIB), "0")
+        research = ("research", "0", "2", 4, str(6 * GIB), "-", "0")
+        elsewhere = ("research", "1", "1", 0, str(6 * GIB), "-", "0")  # train may use both GPUs
+        ungoverned = ("(ungoverned)", "0", "-", 1, "-", "-", "-")
+        self.assertEqual(self.figures(), [idle, product, research, elsewhere, root, ungoverned])
+        self.assertEqual(self.figures("--sort=-used")[:2], [research, product])
+        self.assertEqual(self.figures("--gpu", "1"), [idle[:1] + ("1",) + idle[2:], product, elsewhere, root])
+        self.assertEqual(self.figures("--tenant", "idle"), [idle])
+        self.assertEqual(self.figures("--filter", "used＞2GiB"), [product, ("research", "0", "1", 3, str(6 * GIB), "-", "0")])
+        self.assertRegex(self.by_tenant(), r"(?m)^TENANT +GPU +WORKLOADS +USED +LIMIT +GUARANTEE +PEAK +DENIED\n(.*\n)*research +0 +2 +4\.\d+ GiB +6\.00 GiB ")
+        self.assertIn("no row matches the filter", self.by_tenant("--filter", "used>15GiB"))
+        for form in ("json", "jsonl"):
+            done = self.ration("ps", self.node, "--by", "tenant", "-o", form)
+            self.assertEqual((done.returncode, "-o csv" in done.stderr), (2, True), done.stderr)
+
+    def test_without_a_daemon_the_books_are_summed_up(self):
+        self.holding("train", "3GiB", "--limit", "4GiB", "--tenant", "research", "--gpu", "0")
+        self.stop()
+        self.assertEqual(self.figures(), [("research", "0", "1", 3, "-", "-", "0")])
+        self.assertEqual(self.ration("ps", "--by", "tenant", "-o", "csv", env={"RATION_SIM": ""}).stdout.splitlines()[1:], [])
 
 
 class Doctor(Faces):
