@@ -29,6 +29,15 @@ std::string rfc3339(std::int64_t unix_ms) {
 
 std::string utc(std::uint64_t unix_ns) { return rfc3339(static_cast<std::int64_t>(unix_ns / 1'000'000U)); }
 
+std::string local_time(std::int64_t unix_ms) {
+  const auto seconds =
+      static_cast<std::time_t>(std::chrono::floor<std::chrono::seconds>(std::chrono::milliseconds{unix_ms}).count());
+  std::tm parts{};
+  if (::localtime_r(&seconds, &parts) == nullptr) return rfc3339(unix_ms);  // a year that tm cannot hold
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
 std::optional<std::int64_t> parse_time(const std::string& text) {
   std::tm parts{};
   const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);

@@ -1,5 +1,5 @@
-// Instants as text (RFC 3339 in UTC), and a clock that cannot be set. Used by everything that shows or parses an
-// instant, and by the daemon.
+// Instants as text (RFC 3339 in UTC; for people also in local time), and a clock that cannot be set. Used by everything
+// that shows or parses an instant, and by the daemon.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,9 @@ namespace ration {
 
 /// Formats nanoseconds like rfc3339().
 [[nodiscard]] std::string utc(std::uint64_t unix_ns);
+
+/// Formats milliseconds since 1970 as `2026-01-14 13:03:58` in the time zone of TZ or of this machine.
+[[nodiscard]] std::string local_time(std::int64_t unix_ms);
 
 /// Parses `2026-01-14T12:03:58.214Z`, with or without fraction and Z, or `2026-01-14`, to milliseconds since 1970-01-01
 /// UTC; absent if the text is no time, or its month has no such day.

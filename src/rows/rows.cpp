@@ -83,7 +83,6 @@ Device read_device(const json& from) {
   device.used = bytes_in(from, "used_bytes");
   device.free = bytes_in(from, "free_bytes");
   device.available = bytes_in(from, "available_bytes");
-  device.largest = bytes_in(from, "largest_free_bytes");
   device.ungoverned = bytes_in(from, "ungoverned_bytes");
   device.unexplained = bytes_in(from, "unexplained_bytes");
   device.utilisation = number_in(from, "utilisation_percent");

@@ -44,7 +44,7 @@ struct Row {
 struct Device {
   int gpu = 0;
   std::string name;
-  std::optional<Bytes> total, used, free, largest, ungoverned, unexplained;
+  std::optional<Bytes> total, used, free, ungoverned, unexplained;
   std::optional<Bytes> available;  ///< what a workload without a guarantee can take now
   std::optional<std::uint64_t> utilisation, temperature, seconds_to_full;
 };

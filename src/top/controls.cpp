@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "base/time.hpp"
 #include "base/utf8.hpp"
 #include "top/grid.hpp"
 
@@ -126,7 +127,7 @@ std::optional<Request> finish(View& view) {
     case Prompt::Kind::kAgree:
       break;
   }
-  if (prompt.text != "y" && prompt.text != "Y") {
+  if (const std::string agreed = in_ascii(prompt.text); agreed != "y" && agreed != "Y") {
     say(view, "nothing was changed.");
     return std::nullopt;
   }
@@ -172,7 +173,7 @@ Pressed press_letter(View& view, char32_t letter) {
       view.page = {Page::Kind::kHelp, "help", {}, 0};
       break;
     case U'e':
-      view.page = {Page::Kind::kEvents, "events, newest last", {}, std::numeric_limits<int>::max() / 2};
+      view.page = {Page::Kind::kEvents, "events, newest first", {}, 0};
       break;
     case U'F':
       view.detail = Detail::kFull;
@@ -232,9 +233,10 @@ void take_set(View& view, const Request& request, const nlohmann::json& data) {
 
 void take_why(View& view, const Request& request, const nlohmann::json& data) {
   Page page{Page::Kind::kText, "why " + request.value, {}, 0};
-  page.lines.push_back(fmt::format("DENIED   {}  {}/{}  {}  {}", text_in(data, "time"), text_in(data, "tenant"),
-                                   text_in(data, "workload"), size_in(view, data, "requested_bytes"),
-                                   text_in(data, "function")));
+  const auto time = parse_time(text_in(data, "time"));
+  page.lines.push_back(fmt::format("DENIED   {}  {}/{}  {}  {}", time ? local_time(*time) : "n/a",
+                                   text_in(data, "tenant"), text_in(data, "workload"),
+                                   size_in(view, data, "requested_bytes"), text_in(data, "function")));
   const std::string because = text_in(data, "because");
   page.lines.push_back("because  " + (because.empty() ? text_in(data, "text") : because));
   if (const std::string other = text_in(data, "not_because"); !other.empty())
@@ -290,11 +292,20 @@ void take_explained(View& view, const Request& request, const nlohmann::json& da
   view.page = std::move(page);
 }
 
+/// Returns the key with a full-width letter or sign, as input methods write it, as that of ASCII.
+Key in_ascii(Key key) {
+  if (key.kind != Key::Kind::kLetter || key.letter > 0x10ffff) return key;
+  const std::string plain = ration::in_ascii(to_utf8(key.letter));
+  if (plain.size() == 1) key.letter = static_cast<unsigned char>(plain.front());
+  return key;
+}
+
 }  // namespace
 
-Pressed press(View& view, const Key& key) {
-  if (key.kind != Key::Kind::kOther) view.message.clear();
-  if (view.prompt) return press_on_prompt(view, key);
+Pressed press(View& view, const Key& typed) {
+  if (typed.kind != Key::Kind::kOther) view.message.clear();
+  if (view.prompt) return press_on_prompt(view, typed);
+  const Key key = in_ascii(typed);
   if (view.page) return press_on_page(view, key);
   const auto page = static_cast<std::int64_t>(view.fitting);
   constexpr std::int64_t kFar = std::numeric_limits<std::int32_t>::max();

@@ -1,5 +1,6 @@
 // The effects of keys and of answers on the view. Used by the live loop; independent of terminal and daemon. Promises
-// that a read-only view never yields a request that changes something.
+// that a read-only view never yields a request that changes something, and that full-width keys (`？`) act as those of
+// ASCII.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,7 +22,7 @@ struct Pressed {
   std::optional<Request> request;
 };
 
-[[nodiscard]] Pressed press(View& view, const Key& key);
+[[nodiscard]] Pressed press(View& view, const Key& typed);
 
 /// Shows the answer to a request. For kSet it is `{"changes":[…],"consequences":[…]}`, with `"agree":true` if nothing
 /// was changed because the new limit is below what is held; for kWhy a denial; for kExplain an explanation for each

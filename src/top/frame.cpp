@@ -1,11 +1,11 @@
 #include "top/frame.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
+#include "base/time.hpp"
 #include "base/utf8.hpp"
 #include "top/frame_parts.hpp"
 
@@ -29,7 +29,7 @@ void draw_header(Grid& grid, const View& view) {
     processes += row.process_count;
     if (row.governed) tenants.insert(row.tenant);
   }
-  std::string right = fmt::format("{:%H:%M:%S}Z  {}{}", fmt::gmtime(static_cast<std::time_t>(view.now)), view.source,
+  std::string right = fmt::format("{}  {}{}", local_time(view.now * 1000).substr(11), view.source,
                                   view.read_only && !view.once ? "  r/o" : "");
   if (out_of_date(view) && view.seen_at) right = fmt::format("{} s old  ", view.now - *view.seen_at) + right;
   int at = grid.put(0, 0, "ration top", kBold) + 2;
@@ -61,7 +61,7 @@ std::string waiting_line(const View& view, const Waiting& waiting) {
                      waiting.of.value_or(0), waiting.reason);
 }
 
-/// Returns the lines above the keys: the queue, then the latest events.
+/// Returns the lines above the keys: the queue, then the latest events, newest first.
 std::vector<std::pair<std::string, Style>> ribbon(const View& view, int most) {
   std::vector<std::pair<std::string, Style>> lines;
   for (const Waiting& waiting : view.model.queue)
@@ -70,18 +70,20 @@ std::vector<std::pair<std::string, Style>> ribbon(const View& view, int most) {
     lines.emplace_back("no new numbers: " + view.lost + ". Trying again each second.", kWarn);
     return lines;
   }
-  const auto room = static_cast<std::size_t>(std::max(0, most - static_cast<int>(lines.size())));
+  const auto room = static_cast<std::size_t>(std::max(0, most));
   if (!view.has_daemon) {
     // Only the daemon has events; a book has the newest denial of its workload.
+    const std::size_t denials = std::max<std::size_t>(1, room - std::min(room, view.notes.size()));
     for (const Row& row : view.model.rows)
-      if (row.denials.value_or(0) > 0 && lines.size() < room)
+      if (row.denials.value_or(0) > 0 && lines.size() < std::min(room, denials))
         lines.emplace_back(fmt::format("{} was denied {} times, last {}", row.title(), *row.denials, row.last_denial),
                            kBad);
+    for (const std::string& note : view.notes)
+      if (lines.size() < room) lines.emplace_back(note, kDim);
     return lines;
   }
-  const std::size_t from = view.events.size() - std::min(view.events.size(), room);
-  for (std::size_t i = from; i < view.events.size(); ++i)
-    lines.emplace_back(event_line(view.events[i]), style_of(view.events[i]));
+  for (auto event = view.events.rbegin(); event != view.events.rend() && lines.size() < room; ++event)
+    lines.emplace_back(event_line(*event), style_of(*event));
   return lines;
 }
 
@@ -140,7 +142,8 @@ int draw_devices(Grid& grid, int row, int end, const View& view) {
 }  // namespace
 
 std::string event_line(const Event& event) {
-  const std::string time = event.time.size() >= 19 ? event.time.substr(11, 8) : event.time;
+  const auto instant = parse_time(event.time);
+  const std::string time = instant ? local_time(*instant).substr(11) : event.time;
   std::string type = event.type;
   if (type == "denied") type = "DENIED";
   return fmt::format("{} {} {}", time, event.denial.empty() ? type : event.denial + " " + type, event.text);

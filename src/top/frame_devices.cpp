@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <map>
-#include <set>
 
 #include "top/frame_parts.hpp"
 
@@ -102,7 +101,9 @@ void draw_legend(Grid& grid, int row, const View& view, const Device& device) {
     if (part.full) at += grid.put(row, at, " FULL", kBad);
     at += 2;
   }
-  if (parts.empty()) grid.put(row, at, "nothing holds memory", kDim);
+  if (!parts.empty()) return;
+  const bool is_free = device.used && *device.used == Bytes{0};
+  grid.put(row, at, is_free ? "nothing holds memory" : "not known who holds memory", kDim);
 }
 
 }  // namespace
@@ -114,18 +115,11 @@ Pattern pattern_of(const View& view, const std::string& tenant) {
 
 std::vector<Part> parts_of(const View& view, const Device& device) {
   std::map<std::string, Part> tenants;
-  std::set<std::string> without_limit;
   for (const Row& row : view.model.rows) {
     if (!row.governed || row.gpu != device.gpu) continue;
     Part& part = tenants[row.tenant];
     part.used += std::min(held(row.used), kMaxSum);
-    if (row.limited())
-      part.limit = part.limit.value_or(Bytes{0}) + std::min(*row.limit, kMaxSum);
-    else
-      without_limit.insert(row.tenant);
   }
-  // A tenant without a limit of its own shows the sum of its workloads' limits, unless one of them has none.
-  for (const std::string& name : without_limit) tenants[name].limit.reset();
   for (const TenantAccount& account : view.model.accounts)
     if (const auto found = tenants.find(account.tenant);
         found != tenants.end() && account.gpu == device.gpu && account.limit)
@@ -157,10 +151,9 @@ int draw_device(Grid& grid, int row, const View& view, const Device& device, boo
     return 1;
   }
   const Bytes kept = kept_and_free(device);
-  const std::string numbers = fmt::format("used {}  free {}{}  largest {}", short_size(device.used, view.units),
-                                          short_size(device.free, view.units),
-                                          kept > Bytes{0} ? fmt::format(", {} kept", short_size(kept, view.units)) : "",
-                                          short_size(device.largest, view.units));
+  const std::string numbers =
+      fmt::format("used {}  free {}{}", short_size(device.used, view.units), short_size(device.free, view.units),
+                  kept > Bytes{0} ? fmt::format(", {} kept", short_size(kept, view.units)) : "");
   const int numbers_width = width_of(numbers);
   const int room = std::max(0, grid.columns() - numbers_width - 1);
   grid.put(row, 0, fmt::format("GPU {} {}  {}", device.gpu, device.name, short_size(device.total, view.units)), kBold,

@@ -9,7 +9,7 @@ namespace {
 std::vector<std::string> help_lines(const View& view) {
   std::vector<std::string> lines{"arrows j k PgUp PgDn Home End   choose a workload",
                                  "Enter   where its memory is          w   why it was denied last",
-                                 "e       events, newest last          /   filter        o   sort",
+                                 "e       events, newest first         /   filter        o   sort",
                                  "F       full      c   compact        q   quit          ?   this page"};
   if (view.read_only)
     lines.emplace_back("Read-only: users who are not operators can lower their own limits with ration set.");
@@ -22,14 +22,15 @@ std::vector<std::string> help_lines(const View& view) {
       "        " + field_names(),
       "SORT    -used,name: the largest first, then by name; the same fields",
       "",
-      "BARS    one fill pattern for each tenant, the same on every device and in the line below",
+      "BARS    one fill pattern for each tenant, the same on every device and in the line below:",
+      "        the tenant, what it uses, and its own limit if it has one",
       "        ░ ungoverned: in no book   ≡ the driver's own   + other tenants   · free",
       "        ╌ free, but kept for a guarantee, a slice or by keep_free   ┊ where the guarantees end",
       "CHARTS  the last ten minutes of each GPU by tenant, ░ outside of workloads; c hides them",
       "HISTORY ten minutes, the newest at the right; full height is the limit, without a limit the GPU",
       "STATE   FULL: less than 2 MiB below its limit   shrinking: above a lowered limit",
       "        waiting: a request waits for memory   held back: the limit in force is lower (Enter)",
-      "n/a     not known"};
+      "n/a     not known               times are local"};
   lines.insert(lines.end(), rest.begin(), rest.end());
   return lines;
 }
@@ -44,7 +45,8 @@ std::vector<std::pair<std::string, Style>> lines_of(const View& view, int width)
       for (const std::string& line : help_lines(view)) add(line, kPlain);
       break;
     case Page::Kind::kEvents:
-      for (const Event& event : view.events) add(event_line(event), style_of(event));
+      for (auto event = view.events.rbegin(); event != view.events.rend(); ++event)
+        add(event_line(*event), style_of(*event));
       if (view.events.empty())
         add(view.has_daemon ? "no events yet." : "only a daemon records events, and none runs.", kDim);
       break;

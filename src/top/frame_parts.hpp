@@ -18,7 +18,7 @@ struct Part {
   std::string label;
   Pattern pattern;
   Bytes used;
-  std::optional<Bytes> limit;
+  std::optional<Bytes> limit;  ///< limit of the tenant; absent if the tenant has none of its own
   bool full = false;
 };
 /// Returns the parts of a device: the tenants, largest first, then ungoverned memory, then memory that nothing
@@ -39,7 +39,7 @@ void draw_past(Grid& grid, int row, int room, const View& view);
 /// Draws the page over the screen's rows, from `row` up to the row before `end`.
 void draw_page(Grid& grid, int row, int end, View& view);
 
-/// Returns the line of an event: `12:03:58 d-17-3 DENIED …`.
+/// Returns the line of an event, with its local time: `12:03:58 d-17-3 DENIED …`.
 [[nodiscard]] std::string event_line(const Event& event);
 [[nodiscard]] Style style_of(const Event& event);
 

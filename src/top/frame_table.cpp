@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 
 #include "top/frame_parts.hpp"
 
 namespace ration::top {
 namespace {
 
-constexpr int kRemark = 9;                       // `suspended`
+constexpr int kRemark = 9;  // `suspended`
+constexpr int kName = 12,
+              kReadableName = 24;  // columns of the shortest name, and of one that other columns make room for
 constexpr std::uint64_t kIdleWorthSaying = 300;  // seconds
 
 /// The widths of the columns; 0 for a column without room.
 struct Columns {
-  int name = 12, pid = 7, user = 6, gpu = 3, where = 0, size = 5, limit = 5, guarantee = 5, peak = 5, pinned = 0,
+  int name = kName, pid = 7, user = 6, gpu = 3, where = 0, size = 5, limit = 5, guarantee = 5, peak = 5, pinned = 0,
       denied = 4;
   int history = 7, remark = kRemark;
 };
@@ -27,10 +30,13 @@ int taken(const Columns& columns) {
   return sum - 1;
 }
 
-/// Chooses the columns. A narrow table drops the least important columns first; a wide table widens the columns that
-/// need it most.
-Columns columns_for(const View& view, int width) {
+/// Chooses the columns. A narrow table drops the least important columns, before it cuts names shorter than
+/// kReadableName; a wide table widens the columns that need it most.
+Columns columns_for(const View& view, const std::vector<const Row*>& rows, int width) {
   Columns columns;
+  int longest = kName;
+  for (const Row* row : rows) longest = std::max(longest, width_of(row->title()));
+  columns.name = std::min(longest, kReadableName);
   const auto pins = [](const Row& row) { return row.pinned.value_or(Bytes{0}) > Bytes{0}; };
   if (std::ranges::any_of(view.model.rows, pins)) columns.pinned = 6;
   if (view.units == Units::kBytes) {
@@ -38,20 +44,26 @@ Columns columns_for(const View& view, int width) {
     if (columns.pinned > 0) columns.pinned = 13;
   }
   if (view.model.devices.size() < 2) columns.gpu = 0;
-  for (int Columns::*part : {&Columns::pinned, &Columns::user, &Columns::history, &Columns::pid, &Columns::guarantee,
-                             &Columns::peak, &Columns::gpu, &Columns::remark, &Columns::denied})
-    if (taken(columns) > width) columns.*part = 0;
+  const auto promised = [](const Row& row) { return row.guarantee.value_or(Bytes{0}) > Bytes{0}; };
+  if (std::ranges::none_of(view.model.rows, promised)) columns.guarantee = 0;
+  const auto drop = [&](std::initializer_list<int Columns::*> parts) {
+    for (int Columns::*part : parts)
+      if (taken(columns) > width) columns.*part = 0;
+  };
+  drop({&Columns::pinned, &Columns::user, &Columns::pid, &Columns::guarantee, &Columns::history, &Columns::peak});
+  if (const int over = taken(columns) - width; over > 0) columns.name = std::max(kName, columns.name - over);
+  drop({&Columns::gpu, &Columns::remark, &Columns::denied});
   const auto spare = [&] { return std::max(0, width - taken(columns)); };
   const auto grow = [&](int& part, int most) {
     if (part > 0) part += std::min(spare(), std::max(0, most - part));
   };
-  grow(columns.name, 14);
+  grow(columns.name, std::min(longest, 40));
   grow(columns.history, 12);
-  grow(columns.name, 24);
   grow(columns.user, 8);
-  if (spare() >= 13) columns.where = 12;
+  const auto is_somewhere = [](const Row* row) { return !row->where.empty() || !row->slice.empty(); };
+  if (spare() >= 13 && std::ranges::any_of(rows, is_somewhere)) columns.where = 12;
   grow(columns.history, 20);
-  grow(columns.name, 40);
+  grow(columns.name, 24);
   grow(columns.where, 30);
   grow(columns.history, 60);
   return columns;
@@ -172,9 +184,9 @@ std::string short_time(std::uint64_t seconds) {
 }
 
 void draw_table(Grid& grid, int row, int end, View& view) {
-  const Columns columns = columns_for(view, grid.columns());
-  draw_head(grid, row++, columns);
   const auto rows = shown_rows(view);
+  const Columns columns = columns_for(view, rows, grid.columns());
+  draw_head(grid, row++, columns);
   view.fitting = static_cast<std::size_t>(std::max(1, end - row));
   const Row* selected = selected_row(view, rows);
   const auto place = static_cast<std::size_t>(std::find(rows.begin(), rows.end(), selected) - rows.begin());

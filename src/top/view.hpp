@@ -55,6 +55,7 @@ struct View {
 
   std::string host, source;  ///< host, and the source of the numbers, such as `daemon`
   bool has_daemon = true;
+  std::vector<std::string> notes;       ///< what is not shown without a daemon, and how to see it; ignored with one
   std::optional<std::int64_t> seen_at;  ///< time of the snapshot; absent where none has come
   std::string lost;                     ///< reason why no snapshots come; empty while they do
 

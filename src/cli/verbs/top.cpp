@@ -68,6 +68,7 @@ Result<top::View> first_view(const Session& session, const TopOptions& options, 
     view.order = std::move(order);
   }
   call_source(view, first.daemon, first.is_operator, options);
+  view.notes = first.notes;
   top::take_snapshot(view, top::read_snapshot(first.snapshot), seconds_now());
   return view;
 }
@@ -78,6 +79,7 @@ void take(top::View& view, Feed::News& news, const TopOptions& options) {
   if (auto* past = std::get_if<Past>(&news)) return take_past(view, std::move(*past));
   if (auto* lost = std::get_if<Feed::Lost>(&news)) view.lost = lost->why;
   if (auto* found = std::get_if<Feed::Found>(&news)) call_source(view, true, found->is_operator, options);
+  if (auto* notes = std::get_if<Feed::Notes>(&news)) view.notes = std::move(notes->lines);
   if (auto* answer = std::get_if<Feed::Answer>(&news)) top::take_answer(view, answer->request, answer->answer);
 }
 
@@ -106,9 +108,10 @@ Result<int> live(const Session& session, const TopOptions& options, const TopSta
 
 }  // namespace
 
-Result<int> top(const Session& session, const TopOptions& options) {
+Result<int> top(const Session& given, const TopOptions& options) {
   std::setlocale(LC_CTYPE, "");
   const bool utf8 = !options.ascii && std::strcmp(::nl_langinfo(CODESET), "UTF-8") == 0;
+  Session session = given;
   RATION_TRY(const auto first, begin_top(session));
   if (session.format() == Format::kJson) {
     json more = json::object();

@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "base/command.hpp"
 #include "base/command_json.hpp"
 #include "cli/session/node_client.hpp"
+#include "cli/session/other_nodes.hpp"
 
 namespace ration::cli {
 namespace {
@@ -87,15 +90,42 @@ Past past_of(NodeClient& daemon, const top::Model& model) {
   return past;
 }
 
+/// Returns what a view without a daemon does not show, and how to see it.
+std::vector<std::string> notes_without_daemon(const Session& session, const json& snapshot) {
+  std::vector<std::string> notes;
+  const json devices = snapshot.value("devices", json::array());
+  for (const auto& [node, count] : workloads_of_other_nodes(session, devices, json::array()))
+    notes.push_back(fmt::format("{} more on simulated GPUs: {}", count, command({"top", "--sim=" + node})));
+  notes.push_back(session.hint("a daemon also shows events and limits of tenants: ration serve"));
+  return notes;
+}
+
+/// Returns the session of the only simulated node on which workloads run; absent if there are none or several.
+std::optional<Session> session_of_only_node(const Session& session) {
+  const auto store = session.store();
+  if (!store) return std::nullopt;
+  std::map<std::string, Session> nodes;
+  for (const book::StoredBook& stored : store->list())
+    if (stored.live && !stored.contents.simulation.empty())
+      nodes.emplace(stored.contents.simulation, session.about(stored.contents));
+  return nodes.size() == 1 ? std::optional(nodes.begin()->second) : std::nullopt;
+}
+
 }  // namespace
 
-Result<TopStart> begin_top(const Session& session) {
+Result<TopStart> begin_top(Session& session) {
   RATION_TRY(auto daemon, NodeClient::find(session));
   TopStart start;
   const bool shown = session.format() == Format::kText;  // text needs only the first process of each workload
   const std::size_t processes = shown ? 1 : node::kAllProcesses;
   RATION_TRY(auto snapshot, daemon ? daemon->get(snapshot_path({.processes = processes}))
                                    : node_snapshot(session, {.processes = processes}));
+  if (shown && !daemon && !session.simulated && snapshot.value("devices", json::array()).empty())
+    if (auto only = session_of_only_node(session)) {
+      session = std::move(*only);
+      RATION_TRY(snapshot, node_snapshot(session, {.processes = processes}));
+    }
+  if (!daemon) start.notes = notes_without_daemon(session, snapshot);
   start.snapshot = std::move(snapshot);
   start.daemon = daemon.has_value();
   start.is_operator = start.daemon && is_operator(*daemon);
@@ -165,10 +195,12 @@ void Feed::watch(bool daemon) {
       continue;
     }
     const auto snapshot = node_snapshot(session_);
-    if (snapshot)
+    if (snapshot) {
       add(top::read_snapshot(*snapshot));
-    else
+      add(Notes{notes_without_daemon(session_, *snapshot)});
+    } else {
       add(Lost{snapshot.error().what});
+    }
   } while (!stopped_within(kLookEvery));
 }
 

@@ -22,8 +22,11 @@ namespace ration::cli {
 struct TopStart {
   nlohmann::json snapshot;  ///< `data` of the snapshot, from the daemon or the books
   bool daemon = false, is_operator = false;
+  std::vector<std::string> notes;  ///< lines of notes_without_daemon(), without a daemon
 };
-[[nodiscard]] Result<TopStart> begin_top(const Session& session);
+/// Reads the node. Without a GPU and a daemon, text is about the simulated node on which workloads run, if there is one
+/// such node; `session` becomes that node's.
+[[nodiscard]] Result<TopStart> begin_top(Session& session);
 
 /// The past that the daemon recorded. `series` has answers of GET /series: by workload for all GPUs and for each GPU of
 /// a workload that uses several; by tenant and by device for each GPU.
@@ -45,7 +48,10 @@ class Feed {
     top::Request request;
     Result<nlohmann::json> answer;
   };
-  using News = std::variant<top::Model, top::Event, Past, Lost, Found, Answer>;
+  struct Notes {
+    std::vector<std::string> lines;
+  };
+  using News = std::variant<top::Model, top::Event, Past, Lost, Found, Answer, Notes>;
 
   /// Follows the node from the state in `first`.
   Feed(const Session& session, const TopStart& first);

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import signal
 import struct
@@ -117,7 +118,7 @@ class Watching(TopCase):
         terminal.sees("limit 1.00 GiB → 2.00 GiB")
         self.assertEqual(self.rows()["greedy"]["limit_bytes"], 2 * GIB)
         terminal.type("e")
-        terminal.sees("events, newest last", "resized")
+        terminal.sees("events, newest first", "resized")
         terminal.type("\x1b")
         terminal.sees("DENY")
         terminal.type("\r")
@@ -173,7 +174,7 @@ class Watching(TopCase):
         self.stop()
         self.holding("train", "1GiB", "--limit", "3GiB")
         terminal = self.top()
-        terminal.sees("default/train", "no daemon", "r/o")
+        terminal.sees("default/train", "no daemon", "r/o", "a daemon also shows events and limits of tenants: ration serve --sim")
         self.refused()
         terminal.sees("greedy was denied")
         terminal.type("/greedy\rw")
@@ -181,6 +182,43 @@ class Watching(TopCase):
         self.start()
         terminal.type("\x1b")
         terminal.until(lambda: "no daemon" not in terminal.text, "the daemon")
+
+    def test_without_a_daemon_and_a_gpu_the_simulated_node_with_workloads_is_shown(self):
+        self.stop()
+        self.holding("train", "1GiB", "--limit", "3GiB")
+        alone = {"RATION_SIM": ""}
+        terminal = Terminal(self, [BIN / "ration", "top"], dict(self.environment, **alone))
+        terminal.sees("GPU 0", "█", "default/train")
+        terminal.type("\r")
+        terminal.sees("where the memory of train is", "CUDA context")
+        frame = self.ration("top", "--once", env=alone).stdout
+        self.assertRegex(frame, r"GPU 0 .* used 1\.\d+G  free (.*\n){2}█ default 1\.\d+G\n")
+        other = self.ration("top", "--once", "--sim=A100-40", env=alone).stdout
+        self.assertIn("nothing holds memory", other)
+        self.assertIn(f"1 more on simulated GPUs: ration top {NODE}\n", other)
+
+    def test_full_width_keys_and_filters_as_input_methods_write_them(self):
+        self.holding("train", "2GiB", "--limit", "3GiB")
+        self.holding("small", "1GiB", "--limit", "3GiB")
+        terminal = self.top()
+        terminal.sees("root/train", "root/small")
+        terminal.type("？")
+        terminal.sees("this page")
+        terminal.type("ｑ")
+        terminal.sees("DENY")
+        terminal.type("／used＞1536MiB\r")
+        terminal.sees("1 of 2 shown: used＞1536MiB")
+        self.assertNotIn("root/small", terminal.text.split("STATE")[1].split("started")[0])
+        terminal.type("ｑ")
+        self.assertEqual(terminal.ended(), 0)
+
+    def test_times_are_those_of_the_time_zone(self):
+        self.holding("train", "1GiB", "--limit", "3GiB")
+        self.row("train")
+
+        def hour(zone):
+            return int(re.search(r"(?m)^(\d\d):\d\d:\d\d started", self.ration("top", NODE, "--once", env={"TZ": zone}).stdout)[1])
+        self.assertEqual((hour("UTC0") + 8) % 24, hour("CST-8"))
 
     def test_every_size_down_to_40_by_10(self):
         self.holding("train", "1GiB", "--limit", "3GiB")

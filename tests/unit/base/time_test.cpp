@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <ctime>
+#include <string>
+
 namespace ration {
 namespace {
 
@@ -22,6 +26,22 @@ TEST(Time, IsReadWithoutWhatItNeedNotHave) {
   EXPECT_EQ(parse_time("2026-01-14T12:03:58.214999999Z"), 1'768'392'238'214);
   EXPECT_EQ(parse_time("2026-01-14"), 1'768'348'800'000);
   EXPECT_EQ(parse_time("2024-02-29"), 1'709'164'800'000);
+}
+
+TEST(Time, LocalTimeIsThatOfTheTimeZone) {
+  const char* before = std::getenv("TZ");
+  const std::string old = before == nullptr ? "" : before;
+  const auto in_zone = [](const char* zone, std::int64_t time) {
+    ::setenv("TZ", zone, 1);
+    ::tzset();
+    return local_time(time);
+  };
+  EXPECT_EQ(in_zone("UTC0", 1'768'392'238'999), "2026-01-14 12:03:58");
+  EXPECT_EQ(in_zone("CST-8", 1'768'392'238'214), "2026-01-14 20:03:58");
+  EXPECT_EQ(in_zone("UTC0", -1), "1969-12-31 23:59:59");
+  ::setenv("TZ", old.c_str(), 1);
+  if (before == nullptr) ::unsetenv("TZ");
+  ::tzset();
 }
 
 TEST(Time, WhatIsNoInstantIsNone) {

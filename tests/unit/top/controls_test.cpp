@@ -38,6 +38,22 @@ TEST_F(Controls, ASelectionStaysWithItsRowWhenTheOrderChanges) {
   EXPECT_EQ(selected(), "vision/serve");
 }
 
+TEST_F(Controls, FullWidthKeysActAsThoseOfAscii) {
+  (void)letter(U'？');
+  ASSERT_TRUE(view_.page);
+  EXPECT_EQ(view_.page->kind, Page::Kind::kHelp);
+  (void)letter(U'ｑ');
+  EXPECT_FALSE(view_.page);
+  (void)letter(U'／');
+  ASSERT_TRUE(view_.prompt);
+  for (const char32_t each : {U'训', U'＞'}) (void)letter(each);
+  EXPECT_EQ(view_.prompt->text, "训＞") << "what is typed stays as it is";
+  (void)press(view_, {Key::Kind::kEscape, 0});
+  (void)letter(U'ｊ');
+  EXPECT_EQ(selected(), "vision/serve");
+  EXPECT_TRUE(letter(U'ｑ').quit);
+}
+
 TEST_F(Controls, ALimitIsAskedForWithWhatWasSeen) {
   (void)letter(U's');
   ASSERT_TRUE(view_.prompt);
@@ -71,7 +87,8 @@ TEST_F(Controls, ShrinkingBelowWhatIsHeldNeedsAYes) {
   take_answer(view_, *first.request, shrinks);
   EXPECT_FALSE(press(view_, {Key::Kind::kEscape, 0}).request);
   take_answer(view_, *first.request, shrinks);
-  const auto second = type("y");
+  (void)letter(U'ｙ');
+  const auto second = press(view_, {Key::Kind::kEnter, 0});
   ASSERT_TRUE(second.request);
   EXPECT_TRUE(second.request->agreed);
   EXPECT_EQ(second.request->value, "1GiB");
