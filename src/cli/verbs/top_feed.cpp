@@ -10,7 +10,6 @@
 #include <optional>
 #include <set>
 
-#include "base/command.hpp"
 #include "base/command_json.hpp"
 #include "cli/session/node_client.hpp"
 #include "cli/session/other_nodes.hpp"
@@ -95,7 +94,7 @@ std::vector<std::string> notes_without_daemon(const Session& session, const json
   std::vector<std::string> notes;
   const json devices = snapshot.value("devices", json::array());
   for (const auto& [node, count] : workloads_of_other_nodes(session, devices, json::array()))
-    notes.push_back(fmt::format("{} more on simulated GPUs: {}", count, command({"top", "--sim=" + node})));
+    notes.push_back(fmt::format("{} more on simulated GPUs: {}", count, in_context("ration top", {node, {}})));
   notes.push_back(session.hint("a daemon also shows events and limits of tenants: ration serve"));
   return notes;
 }
