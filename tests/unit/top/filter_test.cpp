@@ -155,6 +155,7 @@ TEST_F(FilterOf, RowsAreSortedByManyKeysAndTheUnknownIsLast) {
     for (const Row* row : rows) names.push_back(row->title());
     return names;
   };
+  ASSERT_TRUE(Order::parse("limit，－used"));
   EXPECT_EQ(sorted("limit，－used"), sorted("limit,-used"));
   EXPECT_EQ(sorted("-used"), (Names{"nlp/train", "vision/serve", "jup/kernel", "?/python"}));
   EXPECT_EQ(sorted("-limit"), (Names{"nlp/train", "vision/serve", "jup/kernel", "?/python"}));
