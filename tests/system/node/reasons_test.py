@@ -364,7 +364,7 @@ limit = "12GiB"
     def test_a_guarantee_can_be_taken_away(self):
         self.assertNotIn("# nlp", self.ration("config", "print").stdout)
         self.assertIn("tenant nlp: guarantee 6GiB → none (now).", self.ration("set", "nlp", "--guarantee", "none").stdout)
-        self.assertIn("# nlp was changed with ration set; in force: ration explain", self.ration("config", "print").stdout)
+        self.assertIn("# nlp was changed with ration set; its values now: ration explain", self.ration("config", "print").stdout)
         text = self.ration("fits", "5GiB", NODE).stderr
         self.assertIn("5.00 GiB never fits: the largest is GPU 0 with 16.0 GiB, 12.0 GiB of it kept free", text)
         self.holding("train", "1GiB", "--limit", "3GiB", "--tenant", "nlp", "--guarantee", "2GiB")
