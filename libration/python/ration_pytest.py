@@ -73,7 +73,7 @@ def pytest_unconfigure(config: Any) -> None:
 def pytest_runtest_call(item: Any) -> Any:
     marker = item.get_closest_marker("gpu_limit_memory")
     if marker is not None and (len(marker.args) != 1 or marker.kwargs):
-        raise pytest.UsageError('gpu_limit_memory needs exactly one size: @pytest.mark.gpu_limit_memory("2 GiB")')
+        raise pytest.UsageError('gpu_limit_memory needs exactly one size: @pytest.mark.gpu_limit_memory("2GiB")')
     if marker is None:
         yield
         return

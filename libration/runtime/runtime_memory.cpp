@@ -332,8 +332,7 @@ bool is_beyond_own_limit(const std::optional<runtime::OwnAccount>& own, std::siz
       format_size(Bytes{statistics.bytes_limit}), format_size(Bytes{statistics.largest_free_block_bytes}));
   if (failure == pool::Failure::kDriver || failure == pool::Failure::kDeviceLost)
     text += fmt::format(" The driver's error is {}.", memory.last_driver_error());
-  if (failure == pool::Failure::kOverLimit || beyond_own_limit)
-    text += " Raise the limit: config.experimental.set_memory_limit(device, '8GiB').";
+  if (failure == pool::Failure::kOverLimit || beyond_own_limit) text += " Raise the limit: ration.limit('8GiB').";
   for (const TagUsage& each : device.tags->usage())
     text += fmt::format(" '{}' holds {} in {} blocks.", each.tag, format_size(Bytes{each.bytes}), each.blocks);
   if (failure == pool::Failure::kDeviceFull && !beyond_own_limit)

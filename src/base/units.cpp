@@ -105,8 +105,9 @@ Result<Bytes> parse_from(std::string_view typed, std::size_t start, const Whole&
                  [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter; });
   if (unit.empty()) {
     if (number > 0 && number <= 1 && text.find('.') != std::string_view::npos) {
-      return fail("E1103", fmt::format("{} is ambiguous here.", typed),
-                  fmt::format("Write {}{:g}% (of the {}) or {}512MiB.", before, number * 100, whole.place, before), 2);
+      return fail(
+          "E1103", fmt::format("{} is ambiguous here.", typed),
+          fmt::format("Write {}{:g}% (of the {}'s memory) or {}512MiB.", before, number * 100, whole.place, before), 2);
     }
     return no_unit(typed, before, number);
   }

@@ -192,9 +192,10 @@ class Runtime {
   [[nodiscard]] std::uint64_t limit_of(int gpu);
   /// Throws ValueError if this process is not governed or has no such GPU.
   [[nodiscard]] static WorkloadInfo workload_info(int gpu);
-  /// Limits the pinned host memory of this process's workload to `8GiB` or `50%`; `max` removes the limit. This memory
-  /// belongs to no GPU. Throws ValueError if this process is not governed. Also throws ValueError if an older ration
-  /// made the book of the workload, because that book counts no pinned memory.
+  /// Limits the pinned host memory of this process's workload, which belongs to no GPU, to `8GiB`, or to `50%` of the
+  /// host limit that was set from outside, else of the machine's memory; `max` removes the limit. Throws ValueError if
+  /// this process is not governed. Also throws ValueError if an older ration made the book of the workload, because
+  /// that book counts no pinned memory.
   static void limit_host(const std::string& size);
   /// Returns the limit that the workload set for itself, or 0 if it set none. Throws as limit_host() does.
   [[nodiscard]] static std::uint64_t host_limit();

@@ -112,8 +112,7 @@ class MemoryGuard:
             raise ValueError(f"action is 'raise' or 'warn', not {action!r}")
         gpus = config.list_physical_devices("GPU")
         total = config.experimental.get_device_details(gpus[0])["memory_total"] if gpus else None
-        size = max_memory if isinstance(max_memory, str) else sizes.with_unit(max_memory, "MemoryGuard")
-        self.max_memory = sizes.parse(size, total)  # also '2 GiB', which the marker of pytest takes
+        self.max_memory = sizes.parse(sizes.with_unit(max_memory, "MemoryGuard"), total)
         self.action = action
         self.name = name
         self.growth = self.peak = 0

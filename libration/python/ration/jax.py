@@ -22,7 +22,7 @@ def limit(size: Size, preallocate: bool = False) -> limits.Limit:
     `ration run --limit` applies in any case.
 
     Args:
-        size: `'6GiB'`, `'50%'`, `0.5` (a share), or MiB.
+        size: `'6GiB'`, `'50%'`, or `0.5` (a share).
         preallocate: True makes JAX allocate its whole limit at its start.
 
     Raises:

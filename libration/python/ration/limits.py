@@ -180,8 +180,8 @@ def limit(size: Optional[Size] = None, device: Optional[int] = None, host: Optio
     Args:
         size: the limit of GPU memory: `'6GiB'`, `'512MiB'` or `'8GB'` (10^9). `'50%'` and `0.5` are a share of the
             memory that the workload may have; `'max-1GiB'` is all of this memory except 1 GiB. `'max'` removes the limit.
-            `'50%free'` means `'50%'` here. A number above 1, or an `int`, means MiB; the call then warns. None leaves the
-            limit unchanged.
+            `'50%free'` means `'50%'` here. A number of at least 512 means MiB; the call then warns. A smaller
+            number above 1, or a smaller `int`, raises, because it might mean GiB. None leaves the limit unchanged.
         device: the number of a GPU, as the driver counts GPUs under CUDA_VISIBLE_DEVICES; None for each GPU.
         host: the limit of pinned host memory, which belongs to no GPU, in the same forms. `'50%'` is half of the host limit
             that was set from outside. If no such limit was set, `'50%'` is half of the machine's memory.

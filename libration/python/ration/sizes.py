@@ -9,9 +9,10 @@ from . import _warnings
 Size = Union[int, float, str]
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_LEAST_MIB = 512  # fewer might be GiB, as on the command line
 _MOST_MIB = 1 << 20  # more than any device has
 _MOST_BYTES = 1 << 60
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?b?|%)\s*", re.IGNORECASE)
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)([kmgt]i?b?|%)\s*", re.IGNORECASE)
 
 
 def with_unit(size: Size, of: str, warn: bool = True) -> str:
@@ -24,14 +25,14 @@ def with_unit(size: Size, of: str, warn: bool = True) -> str:
         warn: False if an older interface, such as TensorFlow's, defines the unit of the call.
 
     Raises:
-        ValueError: the value is not a size.
+        ValueError: the value is not a size, or is a number that might as well mean GiB.
     """
     if isinstance(size, bool) or not isinstance(size, (int, float, str)):
         raise ValueError(f"A size is text such as '2GiB' or '50%', not {size!r}")
     if isinstance(size, str):
         joined = "".join(size.split())
         if joined != size.strip() and _SIZE.fullmatch(joined):
-            raise ValueError(f"'{size}' is not a size: write {joined}, without a space")
+            raise ValueError(f"'{size}' is not a size: write '{joined}', without a space")
         return size
     if isinstance(size, float) and 0 < size <= 1:
         return f"{size * 100:.12g}%"
@@ -41,6 +42,8 @@ def with_unit(size: Size, of: str, warn: bool = True) -> str:
         raise ValueError(f"{size} is more than any device has: write a unit, such as '2GiB'")
     if size >= _MOST_MIB:
         raise ValueError(f"{size:.0f} looks like bytes: write '{text(int(size)).replace(' ', '')}'")
+    if warn and size < _LEAST_MIB:
+        raise ValueError(f"{size:g} has no unit: write '{size:g}GiB' or '{size:g}MiB'")
     if warn:
         _warnings.warn(f"{of}({size}) is read as MiB: write {of}('{size}MiB')")
     return f"{int(size * 1024)}KiB"

@@ -447,7 +447,7 @@ class FromInside(Inside):
         self.python("""
             import ration
             text = ration.limit.__doc__
-            for form in ("'6GiB'", "'50%'", "'50%free'", "'max-1GiB'", "'max'", 'means MiB; the call then warns', 'Returns:', 'with ration.limit('):
+            for form in ("'6GiB'", "'50%'", "'50%free'", "'max-1GiB'", "'max'", 'of at least 512 means MiB; the call then warns', 'Returns:', 'with ration.limit('):
                 assert form in text, form
             for size, mib in (('50%free', 8192), ('max-1GiB', 15360), ('50%', 8192), (0.5, 8192), ('6GiB', 6144), ('max', 16384)):
                 with ration.limit(size, device=0) as limit:
@@ -471,12 +471,17 @@ class FromInside(Inside):
             for call in (ration.limit, lambda size: ration.share('part', size), ration.MemoryGuard, lambda size: set_memory_limit(gpu, size)):
                 assert told(call, 4 * 1024**3) == ([], "4294967296 looks like bytes: write '4GiB'"), told(call, 4 * 1024**3)
                 assert told(call, 5e9) == ([], "5000000000 looks like bytes: write '4.66GiB'"), told(call, 5e9)
-                for size in () if call is ration.MemoryGuard else ('6 GiB', '4 gb'):
-                    assert told(call, size) == ([], f"'{size}' is not a size: write {size.replace(' ', '')}, without a space"), told(call, size)
+                for size in ('6 GiB', '4 gb'):
+                    assert told(call, size) == ([], f"'{size}' is not a size: write '{size.replace(' ', '')}', without a space"), told(call, size)
             for call in (set_logical, lambda limit: ration.setup_gpu('limit', limit_mb=limit)):
                 _, error = told(call, '4GiB')
                 assert error.endswith("is a number of MiB, such as 4096, not '4GiB'"), error
-            # A bare number warns, except in the calls whose unit is TensorFlow's.
+            # A number that might mean GiB raises, and any other number warns, except in the calls whose unit is TensorFlow's.
+            for call in (ration.limit, lambda size: ration.limit(host=size), lambda size: ration.share('part', size), ration.MemoryGuard):
+                for size in (1, 6, 40.5, 511):
+                    assert told(call, size) == ([], f"{size} has no unit: write '{size}GiB' or '{size}MiB'"), told(call, size)
+            assert told(set_memory_limit, gpu, 511) == ([], None)
+            assert "write limit('512MiB')" in told(ration.limit, 512)[0][0]
             assert "write limit('4096MiB')" in told(ration.limit, 4096)[0][0]
             assert "write share('4096MiB')" in told(ration.share, 'part', 4096)[0][0]
             assert "write MemoryGuard('4096MiB')" in told(ration.MemoryGuard, 4096)[0][0]

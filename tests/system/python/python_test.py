@@ -262,9 +262,9 @@ class Package(unittest.TestCase):
                 _native.library.ration_torch_free(ctypes.c_void_p(address), ctypes.c_ssize_t(mib << 20), 0, None)
             @pytest.fixture
             def size(): return 64
-            @pytest.mark.gpu_limit_memory("100 MiB")
+            @pytest.mark.gpu_limit_memory("100MiB")
             def test_within(size): take(size)
-            @pytest.mark.gpu_limit_memory("100 MiB")
+            @pytest.mark.gpu_limit_memory("100MiB")
             def test_above(size): take(size * 3)
             @pytest.mark.gpu_limit_memory()
             def test_without_a_size(): pass
@@ -423,6 +423,20 @@ class Package(unittest.TestCase):
             assert [each['memory_total'] >> 30 for each in ration.get_memory_details()] == [6, 5]
             ration.limit('max')
             assert [each['memory_total'] >> 30 for each in ration.get_memory_details()] == [16, 16]
+        """)
+
+    def test_pytorch_that_cannot_change_its_allocator_is_told_in_its_own_words(self):
+        self.python("""
+            import types
+            import ration.torch
+            def too_late(_): raise RuntimeError("Can't swap an already initialized allocator")
+            record = types.SimpleNamespace(set_record_stream_fn=lambda _: None)
+            memory = types.SimpleNamespace(CUDAPluggableAllocator=lambda *_: types.SimpleNamespace(allocator=lambda: record), change_current_allocator=too_late)
+            torch = sys.modules['torch'] = types.SimpleNamespace(version=types.SimpleNamespace(cuda='13.0'), cuda=types.SimpleNamespace(memory=memory))
+            raises(RuntimeError, 'Call ration.torch.use() before the first tensor is on a GPU', ration.torch.use)
+            raises(RuntimeError, "ration.limit('6GiB') also limits", ration.torch.use)
+            torch.version.cuda = None
+            raises(RuntimeError, 'built without CUDA', ration.torch.use)
         """)
 
     def test_notebooks_and_keras(self):

@@ -55,7 +55,9 @@ class TorchFailure(unittest.TestCase):
                               env={**os.environ, "LD_LIBRARY_PATH": self.folder.name, "RATION_RUNTIME_DIR": self.folder.name, "RATION_SIM_DIR": self.folder.name})
         self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
         lines = told.stdout.splitlines()
-        self.assertEqual(len([line for line in lines if line.startswith("CUDA out of memory. 8.00 GiB denied on GPU:0")]), 2, told.stdout)
+        denials = [line for line in lines if line.startswith("CUDA out of memory. 8.00 GiB denied on GPU:0")]
+        self.assertEqual(len(denials), 2, told.stdout)
+        self.assertTrue(all("Raise the limit: ration.limit('8GiB')." in line and "config." not in line for line in denials), told.stdout)
 
     def test_an_exception_of_pytorchs_leaves_the_library(self):
         self.denied(BUILD / "lib/libration.so.1")

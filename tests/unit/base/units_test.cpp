@@ -59,7 +59,7 @@ TEST(Units, ASizeThatIsOnlyTooLargeIsNotSaidToBeNone) {
             "99GiB is more than the machine has (16.0 GiB).");
   EXPECT_EQ(parse_size("99999999TiB", 16_GiB, 10_GiB, "machine").error().what,
             "99999999TiB is more than any machine has.");
-  EXPECT_EQ(parse_size("0.5", 16_GiB, 10_GiB, "machine").error().fix, "Write 50% (of the machine) or 512MiB.");
+  EXPECT_EQ(parse_size("0.5", 16_GiB, 10_GiB, "machine").error().fix, "Write 50% (of the machine's memory) or 512MiB.");
 }
 
 TEST(Units, TheFixForANumberWithoutAUnitIsASizeAndKeepsWhatStandsBeforeIt) {
@@ -72,7 +72,7 @@ TEST(Units, TheFixForANumberWithoutAUnitIsASizeAndKeepsWhatStandsBeforeIt) {
   EXPECT_EQ(fix("-5"), "Write -5GiB, -5MiB (TensorFlow's unit), or -50%.");
   EXPECT_EQ(fix("+5"), "Write +5GiB, +5MiB (TensorFlow's unit), or +50%.");
   EXPECT_EQ(fix("max-5"), "Write max-5GiB, max-5MiB (TensorFlow's unit), or max-50%.");
-  EXPECT_EQ(fix("-0.5"), "Write -50% (of the GPU) or -512MiB.");
+  EXPECT_EQ(fix("-0.5"), "Write -50% (of the GPU's memory) or -512MiB.");
   EXPECT_EQ(parse_step("-5XiB", 16_GiB, 10_GiB).error().what, "'-5XiB' is not a size.");
 }
 
