@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -147,6 +148,19 @@ class Package(unittest.TestCase):
         self.assertTrue((self.root / "share/man/man1/ration-run.1").stat().st_size > 500)
         self.assertTrue((self.root / "share/man/man7/ration-exit-codes.7").exists())
         self.assertTrue((self.root / "share/man/man5/ration.toml.5").exists())
+
+    @unittest.skipUnless(shutil.which("man"), "no man here")
+    def test_man_finds_the_manual_as_the_pages_say(self):
+        """Of the unpacked package, by its folder in PATH; of one in /opt, by the links."""
+        (line,) = re.findall(r"^\$ sudo (cp -rs /opt/ration/share/man/\. .*?) *#", (SOURCE / "docs/node.md").read_text(), re.M)
+        with tempfile.TemporaryDirectory() as folder:
+            line = line.replace("/opt/ration/share/man/.", shlex.quote(f"{self.root}/share/man/.")).replace("/usr/local", folder)
+            pathlib.Path(folder, "share/man").mkdir(parents=True)
+            subprocess.run(["sh", "-c", line], check=True)
+            for place in (str(self.root), folder):
+                for name, page in (("ration", "man1/ration.1"), ("ration-run", "man1/ration-run.1"), ("ration.toml", "man5/ration.toml.5")):
+                    done = subprocess.run(["man", "-w", name], env={"PATH": f"{place}/bin:{os.environ['PATH']}"}, capture_output=True, text=True)
+                    self.assertEqual(pathlib.Path(done.stdout.strip()).resolve(), (self.root / "share/man" / page).resolve(), done.stderr)
 
 
 class EveryArchitecture(unittest.TestCase):
