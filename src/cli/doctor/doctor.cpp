@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -22,6 +23,7 @@
 #include "admission/slices.hpp"
 #include "cli/doctor/doctor_findings.hpp"
 #include "cli/doctor/try_suspend.hpp"
+#include "cli/session/node_client.hpp"
 #include "cli/session/other_versions.hpp"
 #include "cli/session/simulated.hpp"
 #include "cli/start/launch.hpp"
@@ -38,6 +40,41 @@ namespace {
 struct Check {
   const char* id;
   std::function<Finding()> look;
+  bool needs_gpu = false;
+};
+
+enum class Node { kOfSession, kOwn };
+
+/// A folder inside the user's runtime directory, in which a trial keeps its book and its own simulated node. As long as
+/// this object lives, the environment names the folder in place of the user's folders. A trial on the session's node
+/// uses the user's folders if there is a daemon, because the daemon has to know every program on this node.
+class TrialFolder {
+ public:
+  TrialFolder(const Session& session, Node node) {
+    const auto store = session.store();
+    const auto daemon = NodeClient::find(session);
+    if (!store || (node == Node::kOfSession && (!daemon || *daemon))) return;
+    std::string path = store->folder() + "/doctor-XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) return;
+    path_ = path;
+    for (const char* variable : {"RATION_RUNTIME_DIR", "RATION_SIM_DIR"}) {
+      if (node == Node::kOfSession && variable == std::string_view("RATION_SIM_DIR")) continue;
+      const char* value = std::getenv(variable);
+      former_.emplace_back(variable, value == nullptr ? std::nullopt : std::optional<std::string>(value));
+      ::setenv(variable, path_.c_str(), 1);
+    }
+  }
+  ~TrialFolder() {
+    for (const auto& [variable, value] : former_) value ? ::setenv(variable, value->c_str(), 1) : ::unsetenv(variable);
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  TrialFolder(const TrialFolder&) = delete;
+  TrialFolder& operator=(const TrialFolder&) = delete;
+
+ private:
+  std::string path_;
+  std::vector<std::pair<const char*, std::optional<std::string>>> former_;
 };
 
 Output self(std::vector<std::string> arguments) {
@@ -63,8 +100,9 @@ Finding check_driver(const Session& session) {
               "In Docker: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
 }
 
-/// Names the files of the driver that a program started here would load.
-Finding check_files(const Session& session) {
+/// Names the files of the driver that a program started here would load. With `is_cause_told`, the check of the driver
+/// has already reported that there is none.
+Finding check_files(const Session& session, bool is_cause_told) {
   const auto folder = session.driver_folder();
   if (!folder) return bad(folder.error());
   const auto files = machine::driver_files(*folder);
@@ -73,7 +111,10 @@ Finding check_files(const Session& session) {
   };
   const std::string what = named("libcuda.so.1", files.driver, files.driver_problem) + ", " +
                            named("libnvidia-ml.so.1", files.management, files.management_problem);
-  if (files.driver.empty()) return bad(what, "ration help enforcement   lists the folders that are searched");
+  if (files.driver.empty()) {
+    const std::string fix = "ration help enforcement   lists the folders that are searched";
+    return is_cause_told ? skipped(what, fix) : bad(what, fix);
+  }
   if (files.stubs.empty()) return ok(what);
   return warn(fmt::format("{}; these files are ignored, because they are stubs for linking only: {}", what,
                           fmt::join(files.stubs, ", ")),
@@ -84,8 +125,8 @@ Finding check_files(const Session& session) {
 Finding check_context(const Session& session) {
   const auto machine = session.machine();
   const auto store = session.store();
-  if (!machine || !store)
-    return warn("not measured: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
+  if (!machine) return bad(machine.error());
+  if (!store) return skipped("not measured: no runtime directory", "ration doctor --only books.folder");
   std::string text;
   for (const auto& device : machine->devices) {
     auto cost = machine::context_cost(device, machine->driver_version, store->folder());
@@ -134,6 +175,7 @@ bool is_limit_seen(Bytes seen, Bytes asked, Bytes in_book) {
 }
 
 Finding check_preload(const Session& session) {
+  const TrialFolder folder(session, Node::kOfSession);
   const std::string name = fmt::format("doctor-{}", ::getpid());
   const auto done =
       self(with_sim(session, {"run", "--limit", "64%", "--name", name, "--", companion("ration-workload"), "total"}));
@@ -240,7 +282,8 @@ Finding check_frameworks() {
   return ok("no variable makes a framework allocate its whole limit when it starts");
 }
 
-Finding check_simulator() {
+Finding check_simulator(const Session& session) {
+  const TrialFolder folder(session, Node::kOwn);
   const auto done = self({"run", "--sim=T4:4GiB", "--limit", "1GiB", "--", companion("ration-workload"), "grab",
                           "--steady", "0.2GiB", "--peak", "0.4GiB", "--quiet"});
   if (done.exit_code == 0) return ok("a simulated T4 works");
@@ -253,8 +296,8 @@ Finding check_simulator() {
 Finding check_suspension(const Session& session, bool now) {
   const auto machine = session.machine();
   const auto store = session.store();
-  if (!machine || !store)
-    return warn("not checked: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
+  if (!machine) return bad(machine.error());
+  if (!store) return skipped("not checked: no runtime directory", "ration doctor --only books.folder");
   std::string moved, problem;
   for (const auto& device : machine->devices) {
     const std::string gpu = fmt::format("GPU {}: ", device.index);
@@ -364,9 +407,9 @@ std::optional<Finding> run_probe(const Session& session, const ProbeRun& run, Pr
 
 Finding probe(const Session& session) {
   const auto machine = session.machine();
-  const auto store = session.store();
-  if (!machine || !store)
-    return bad("not probed: no GPU or no runtime directory", "ration doctor --only gpu.driver,books.folder");
+  if (!machine) return bad(machine.error());
+  if (const auto store = session.store(); !store) return bad(store.error());
+  const TrialFolder folder(session, Node::kOfSession);
   Probed probed;
   for (const ProbeRun& run : probe_runs(machine->devices))
     if (const auto trouble = run_probe(session, run, probed)) return *trouble;
@@ -385,7 +428,8 @@ Finding probe(const Session& session) {
 }
 
 const char* word(Verdict verdict) {
-  return verdict == Verdict::kOk ? "OK" : verdict == Verdict::kWarn ? "WARN" : "FAIL";
+  constexpr const char* kWords[] = {"OK", "WARN", "FAIL", "SKIP"};
+  return kWords[static_cast<int>(verdict)];
 }
 
 bool covers(const std::string& name, const std::string& id) { return id == name || id.rfind(name + ".", 0) == 0; }
@@ -401,42 +445,45 @@ bool selected(const DoctorOptions& options, const std::string& id) {
 
 Result<int> doctor(const Session& session, const DoctorOptions& options) {
   std::vector<Check> checks{{"gpu.driver", [&] { return check_driver(session); }},
-                            {"gpu.files", [&] { return check_files(session); }},
-                            {"cuda.context", [&] { return check_context(session); }},
+                            {"gpu.files", [&] { return check_files(session, selected(options, "gpu.driver")); }},
+                            {"cuda.context", [&] { return check_context(session); }, true},
                             {"order.index", check_order},
                             {"enforce.guard", check_guard},
-                            {"enforce.preload", [&] { return check_preload(session); }},
+                            {"enforce.preload", [&] { return check_preload(session); }, true},
                             {"enforce.python", check_python},
                             {"enforce.glibc", check_library},
                             {"enforce.by", [&] { return check_enforcer(session); }},
-                            {"enforce.functions", [&] { return check_functions(session); }},
+                            {"enforce.functions", [&] { return check_functions(session); }, true},
                             {"daemon.reach", [&] { return check_daemon(session); }},
                             {"books.folder", [&] { return check_books(session); }},
                             {"books.slices", [&] { return check_slices(session); }},
                             {"config.file", check_config},
                             {"env.variables", check_environment},
                             {"fw.conflict", check_frameworks},
-                            {"mem.ungoverned", [&] { return check_ungoverned(session); }},
-                            {"mem.orphaned", [&] { return check_orphaned(session); }},
-                            {"suspend.tried", [&] { return check_suspension(session, options.try_suspend); }},
-                            {"sim.selftest", check_simulator},
+                            {"mem.ungoverned", [&] { return check_ungoverned(session); }, true},
+                            {"mem.orphaned", [&] { return check_orphaned(session); }, true},
+                            {"suspend.tried", [&] { return check_suspension(session, options.try_suspend); }, true},
+                            {"sim.selftest", [&] { return check_simulator(session); }},
                             {"sim.cuda", check_simulated_cuda},
                             {"folders.package", [&] { return check_package(session); }},
                             {"folders.runtime", [&] { return check_runtime(session); }},
                             {"folders.state", [&] { return check_state(session); }},
                             {"folders.sim", [&] { return check_simulated_nodes(session); }}};
-  checks.push_back({"enforce.probe", [&] { return probe(session); }});
+  checks.push_back({"enforce.probe", [&] { return probe(session); }, true});
   for (const auto* list : {&options.only, &options.skip})
     for (const std::string& name : *list)
       if (std::none_of(checks.begin(), checks.end(), [&](const Check& check) { return covers(name, check.id); }))
         return fail("E1421", fmt::format("no check is named '{}'.", name), "ration doctor   lists them", 2);
   if (!options.probe) checks.pop_back();
-  int counts[3] = {};
+  std::optional<bool> has_gpu;  // absent until a check needs a GPU
+  int counts[4] = {};
   auto rows = nlohmann::json::array();
   Table table({{"CHECK", "check"}, {"RESULT", "result"}, {"TEXT", "message"}, {"FIX", "fix"}});
   for (const Check& check : checks) {
     if (!selected(options, check.id)) continue;
-    Finding finding = check.look();
+    if (check.needs_gpu && !has_gpu) has_gpu = session.machine().has_value();
+    const char* fix = selected(options, "gpu.driver") ? "" : "ration doctor --only gpu.driver";
+    Finding finding = check.needs_gpu && !*has_gpu ? skipped("not checked: no GPU", fix) : check.look();
     finding.text = session.hint(finding.text), finding.fix = session.hint(finding.fix);
     ++counts[static_cast<int>(finding.verdict)];
     rows.push_back(
@@ -444,7 +491,7 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
     rows.back().update(finding.details);
     table.add({check.id, word(finding.verdict), finding.text, finding.fix});
     if (session.format() != Format::kText) continue;
-    constexpr int kColours[] = {32, 33, 31};
+    constexpr int kColours[] = {32, 33, 31, 2};
     fmt::print(
         " {}  {:<16} {}\n",
         session.painted(fmt::format("{:<4}", word(finding.verdict)), kColours[static_cast<int>(finding.verdict)]),
@@ -461,7 +508,8 @@ Result<int> doctor(const Session& session, const DoctorOptions& options) {
     table.print(Format::kCsv);
   else {
     fmt::print(
-        " {} ok · {} warn · {} fail{}\n", counts[0], counts[1], counts[2],
+        " {} ok · {} warn · {} fail{}{}\n", counts[0], counts[1], counts[2],
+        counts[3] > 0 ? fmt::format(" · {} not checked", counts[3]) : std::string(),
         options.probe
             ? std::string()
             : session.hint("     ration doctor --probe  tries to exceed a limit (uses ≤ 64 MiB for some seconds)"));

@@ -8,7 +8,7 @@
 
 namespace ration::cli {
 
-enum class Verdict { kOk, kWarn, kFail };
+enum class Verdict { kOk, kWarn, kFail, kSkip };
 struct Finding {
   Verdict verdict = Verdict::kOk;
   std::string text, fix;
@@ -20,6 +20,10 @@ inline Finding warn(std::string text, std::string fix) {
 }
 inline Finding bad(std::string text, std::string fix) {
   return {Verdict::kFail, std::move(text), std::move(fix), nlohmann::json::object()};
+}
+/// Returns the finding of a check that could not look, because of a problem that another check reports.
+inline Finding skipped(std::string text, std::string fix = {}) {
+  return {Verdict::kSkip, std::move(text), std::move(fix), nlohmann::json::object()};
 }
 inline Finding bad(const Error& error) { return bad(error.what, error.fix); }
 

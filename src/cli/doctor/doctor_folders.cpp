@@ -12,6 +12,7 @@
 #include "base/byte_lock.hpp"
 #include "base/own_folder.hpp"
 #include "cli/doctor/doctor_findings.hpp"
+#include "cli/session/node_client.hpp"
 #include "config/configuration.hpp"
 
 namespace ration::cli {
@@ -116,7 +117,10 @@ Finding check_state(const Session& session) {
   const auto configuration = config::read_configuration();
   if (!configuration) return bad(configuration.error());
   const auto& chosen = configuration->daemon.state;
-  const std::string path = chosen.origin.is_default() ? config::default_state_folder() : chosen.value;
+  std::string path = chosen.origin.is_default() ? config::default_state_folder() : chosen.value;
+  // A daemon may have got another folder by --state. It names the folder to operators only.
+  if (auto daemon = NodeClient::find(session); daemon && *daemon)
+    if (const auto health = (*daemon)->get("/api/v1/health")) path = health->value("state_folder", path);
   std::error_code error;
   if (!fs::exists(path, error)) return not_there(path, "no daemon has written there");
   Amount amount;

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/own_folder.hpp"
 #include "base/time.hpp"
 #include "cli/doctor/doctor_findings.hpp"
 #include "cli/session/node_client.hpp"
+#include "cli/start/launch.hpp"
 #include "machine/driver_exports.hpp"
 #include "node/snapshot/explain.hpp"
 
@@ -28,10 +30,15 @@ std::optional<double> seconds_since(const std::string& text) {
 Finding check_daemon(const Session& session) {
   auto daemon = NodeClient::find(session);
   if (!daemon) return bad(daemon.error());
-  if (!*daemon)
+  if (!*daemon) {
+    if (const auto left = NodeClient::left_behind(session))
+      return warn(fmt::format("nobody listens on {}, so the daemon that made it was killed", *left),
+                  left->starts_with(kMachineFolder) && has_systemd(false) ? "systemctl start rationd   as root"
+                                                                          : "ration serve");
     return ok(
         "n/a (no daemon runs here, but limits are enforced without a daemon; to start the daemon: "
         "ration serve)");
+  }
   const auto health = (*daemon)->get("/api/v1/health");
   if (!health) return bad(health.error());
   const auto text = [&](const char* field) { return health->value(field, "n/a (not in the daemon's answer)"); };
@@ -61,7 +68,7 @@ Finding check_enforcer(const Session& session) {
 
 Finding check_functions(const Session& session) {
   const auto folder = session.driver_folder();
-  if (!folder || !session.machine()) return warn("not checked: no GPU", "ration doctor --only gpu.driver");
+  if (!folder) return bad(folder.error());
   const auto exported = machine::unlisted_exports(*folder);
   const auto now = node_snapshot(session, {.processes = 1});
   if (!now) return warn("not checked: " + now.error().what, now.error().fix);
@@ -90,9 +97,8 @@ Finding check_functions(const Session& session) {
 
 Finding check_ungoverned(const Session& session) {
   const auto now = node_snapshot(session, {.processes = 1});
-  if (!now) return warn("not checked: " + now.error().what, "ration doctor --only gpu.driver,books.folder");
+  if (!now) return warn("not checked: " + now.error().what, now.error().fix);
   const auto& devices = now->at("devices");
-  if (devices.empty()) return warn("not checked: no GPU", "ration doctor --only gpu.driver");
   std::vector<std::string> who;
   std::string first;
   for (const auto& row : now->at("workloads")) {
@@ -125,7 +131,6 @@ Finding check_orphaned(const Session& session) {
   const auto now = node_snapshot(session, {.processes = 1});
   if (!now) return warn("not checked: " + now.error().what, now.error().fix);
   const auto& devices = now->at("devices");
-  if (devices.empty()) return warn("not checked: no GPU", "ration doctor --only gpu.driver");
   constexpr Bytes kWorthTelling{std::uint64_t{256} << 20};
   std::string where;
   bool is_known = true;

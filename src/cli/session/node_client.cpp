@@ -41,10 +41,8 @@ Result<json> answer_of(Result<http::Answer> answer, std::span<const std::string_
   return data_of(std::move(answer->body), passed_over);
 }
 
-}  // namespace
-
-Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
-  if (!session.socket.empty()) return NodeClient(session.socket, true);
+/// Returns the sockets at which a daemon may listen if nobody named one.
+std::vector<std::string> usual_sockets(const Session& session) {
   std::vector<std::string> candidates;
   if (const auto configuration = config::read_configuration();  // ignores mistakes in it, which the daemon reports
       configuration && !configuration->daemon.socket.origin.is_default())
@@ -53,10 +51,23 @@ Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
   // Workloads register with a daemon at one of these sockets even if their books lie in another folder.
   candidates.push_back(std::string(kMachineFolder) + "/ration.sock");
   candidates.emplace_back(adapters::kContainerSocket);
-  for (const std::string& candidate : candidates) {
+  return candidates;
+}
+
+}  // namespace
+
+Result<std::optional<NodeClient>> NodeClient::find(const Session& session) {
+  if (!session.socket.empty()) return NodeClient(session.socket, true);
+  for (const std::string& candidate : usual_sockets(session)) {
     RATION_TRY(const auto listens, is_listening(candidate));
     if (listens) return NodeClient(candidate);
   }
+  return std::nullopt;
+}
+
+std::optional<std::string> NodeClient::left_behind(const Session& session) {
+  for (const std::string& path : usual_sockets(session))
+    if (::access(path.c_str(), F_OK) == 0 && !is_listening(path).value_or(true)) return path;
   return std::nullopt;
 }
 

@@ -21,6 +21,9 @@ class NodeClient final : public NodeAccess {
   /// books, in /run/ration, or at the socket that a container gets; absent if no daemon runs. Fails with E1502 if this
   /// user may not open a socket.
   [[nodiscard]] static Result<std::optional<NodeClient>> find(const Session& session);
+  /// Returns the socket of a daemon that was killed: the first usual socket on which nobody listens; absent if there is
+  /// none.
+  [[nodiscard]] static std::optional<std::string> left_behind(const Session& session);
   /// Returns the daemon that find() returns. Fails with E1501 if no daemon runs.
   [[nodiscard]] static Result<NodeClient> require(const Session& session);
 

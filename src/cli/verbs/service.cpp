@@ -122,6 +122,7 @@ Result<int> service(const Session& session, const ServiceOptions& options) {
     return 0;
   }
   if (options.action == "install") {
+    const bool is_new = packaged.empty() && !session.dry_run && ::access(path.c_str(), F_OK) != 0;
     if (packaged.empty()) {
       RATION_TRY(write_unit(session, path, unit_text(user)));
     } else {
@@ -131,7 +132,10 @@ Result<int> service(const Session& session, const ServiceOptions& options) {
       fmt::print("next:  systemctl {}enable --now rationd\n", user ? "--user " : "");
       return 0;
     }
-    if (auto reloaded = systemctl(session, user, {"daemon-reload"}); !reloaded || *reloaded != 0) return reloaded;
+    if (auto reloaded = systemctl(session, user, {"daemon-reload"}); !reloaded || *reloaded != 0) {
+      if (is_new && ::unlink(path.c_str()) == 0) fmt::print("removed {}\n", path);
+      return reloaded;
+    }
     auto enabled = systemctl(session, user, {"enable", "--now", "rationd"});
     if (enabled && *enabled == 0 && !session.dry_run)
       fmt::print("next:  ration dashboard   prints a link to the dashboard\n");

@@ -47,6 +47,7 @@ json health_json(const Health& health, const Viewer& viewer) {
     data["connections"] = health.connections;
   }
   if (viewer.is_operator) {
+    if (!health.state_folder.empty()) data["state_folder"] = health.state_folder;
     data["folders"] = json::array();
     for (const auto& [folder, owner] : registry.folders())
       data["folders"].push_back({{"folder", folder}, {"user", machine::user_name(owner)}});

@@ -19,10 +19,11 @@ struct Health {
   Message unreachable;                 ///< why clients cannot reach `socket`; empty if they can
   std::optional<std::string> address;  ///< dashboard address; empty if its port is taken; absent if not requested
   Message port_problem;                ///< why the port is not the requested one; empty if it is
+  std::string state_folder;            ///< folder of the database; empty if nothing is saved
 };
 
 /// Renders the state. Anonymous viewers see only problems, without places, processes or counts. Operators also see the
-/// folders of the books, which contain user names.
+/// folders of the books, which contain user names, and the folder of the database.
 [[nodiscard]] nlohmann::json health_json(const Health& health, const Viewer& viewer);
 
 }  // namespace ration::node

@@ -64,7 +64,8 @@ Health Api::health() {
           endpoints.socket_path,
           unreachable_,
           endpoints.tcp_address.empty() ? std::nullopt : std::optional(dashboard_address()),
-          port_problem()};
+          port_problem(),
+          host_.engine().options().state_folder};
 }
 
 }  // namespace ration::node

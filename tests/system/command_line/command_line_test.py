@@ -51,8 +51,8 @@ class CommandLine(unittest.TestCase):
         self.assertTrue(lines[1].strip(), "what to type")
         return done.stderr
 
-    def document(self, verb, *arguments, code=0):
-        done = self.ration(*arguments)
+    def document(self, verb, *arguments, code=0, **options):
+        done = self.ration(*arguments, **options)
         self.assertEqual(done.returncode, code, done.stderr)
         document = json.loads(done.stdout)
         jsonschema.validate(document, json.loads((SOURCE / "share/ration/schema" / f"{verb}.json").read_text()))
@@ -1005,6 +1005,22 @@ note  nlp cannot reach its limit of 30.0 GiB beside the other programs on its GP
         self.holding("full", "960MiB", "--limit", "1GiB")
         self.assertIn("\033", self.ration("ps", NODE, "--color", "always").stdout)
         self.assertNotIn("\033", self.ration("ps", NODE, "--color", "always", "-o", "csv").stdout, "colours are not for programs")
+
+    def test_doctor_names_one_cause_where_there_is_no_gpu(self):
+        environment = {"RATION_DRIVER_PATH": str(self.folder)}
+        rows = {row["check"]: row for row in self.document("doctor", "doctor", "-o", "json", "--probe", env=environment, code=1)["data"]}
+        self.assertEqual([check for check, row in rows.items() if row["result"] in ("FAIL", "WARN")], ["gpu.driver"], rows)
+        for check in ("cuda.context", "enforce.preload", "enforce.functions", "mem.ungoverned", "mem.orphaned", "suspend.tried", "enforce.probe"):
+            self.assertEqual((rows[check]["result"], rows[check]["message"], rows[check]["fix"]), ("SKIP", "not checked: no GPU", ""))
+        self.assertIn(" · 1 fail · 8 not checked", self.ration("doctor", "--probe", env=environment).stdout)
+        self.assertIn("ration doctor --only gpu.driver", self.ration("doctor", "--only", "mem.orphaned", env=environment).stdout)
+
+    def test_doctor_leaves_nothing(self):
+        self.assertEqual(self.ration("doctor", NODE, "--probe").returncode, 0)
+        self.assertEqual(list((self.folder / "books").iterdir()), [])
+        self.assertEqual(list(self.folder.glob("doctor-*")), [])
+        nodes = [path for path in self.folder.iterdir() if path.is_dir() and path.name.isdigit()]
+        self.assertEqual(len(nodes), 1, "only the node of --sim")
 
     def test_doctor_probes_every_way(self):
         rows = {row["check"]: row for row in self.document("doctor", "doctor", NODE, "--probe", "-o", "json")["data"]}

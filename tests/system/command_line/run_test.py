@@ -283,6 +283,16 @@ class WithoutSystemd(Case):
                 done = self.ration(*words)
                 self.assertEqual((done.returncode, done.stdout, done.stderr.split()[0], len(done.stderr.splitlines())), (code, "", number, 2), done.stderr)
 
+    @unittest.skipIf(os.path.exists("/run/systemd/system"), "systemd runs here")
+    def test_a_service_that_cannot_start_leaves_no_unit(self):
+        unit = pathlib.Path(self.folder, "systemd/user/rationd.service")
+        environment = {"XDG_CONFIG_HOME": str(self.folder)}
+        self.assertIn("E1427", self.ration("service", "install", "--user", "--now", env=environment).stderr)
+        self.assertFalse(unit.exists())
+        self.ration("service", "install", "--user", env=environment)
+        self.assertIn("E1427", self.ration("service", "install", "--user", "--now", env=environment).stderr)
+        self.assertTrue(unit.exists(), "somebody installed it before")
+
 
 if __name__ == "__main__":
     unittest.main()

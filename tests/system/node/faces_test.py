@@ -190,6 +190,15 @@ class Doctor(Faces):
         self.stop()
         self.assertRegex(self.checks("--only", "daemon")["daemon.reach"]["message"], r"^n/a \(no daemon")
 
+    def test_a_daemon_that_was_killed_is_missed(self):
+        self.stop(signal.SIGKILL)
+        check = self.checks("--only", "daemon")["daemon.reach"]
+        self.assertEqual((check["result"], check["message"]), ("WARN", f"nobody listens on {self.folder}/ration.sock, so the daemon that made it was killed"))
+        self.assertEqual(of_any_node(check["fix"]), "ration serve")
+
+    def test_the_folder_of_the_daemons_state_is_the_one_that_it_was_given(self):
+        self.assertEqual(self.checks("--only", "folders.state")["folders.state"]["path"], f"{self.folder}/state")
+
     def test_who_is_not_governed_is_named_with_a_way_on(self):
         process = self.outsider("1GiB")
         check = self.checks("--only", "mem.ungoverned")["mem.ungoverned"]

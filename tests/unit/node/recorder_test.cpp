@@ -172,7 +172,7 @@ TEST_F(RecorderTest, HealthSaysWhatIsWrongAndWhere) {
     return std::string("none");
   };
   Counters counters;
-  Health health{moment_, counters, {}, 0, 0, "/run/s", "", std::nullopt, ""};
+  Health health{moment_, counters, {}, 0, 0, "/run/s", "", std::nullopt, "", "/state"};
   moment_.snapshot.driver_version = "550";
   Viewer nobody, tenant, root;
   nobody.totals_only = root.is_operator = true;
@@ -183,12 +183,13 @@ TEST_F(RecorderTest, HealthSaysWhatIsWrongAndWhere) {
   EXPECT_EQ(check(answer, "socket"), "ok: listens on /run/s");
   EXPECT_EQ(check(answer, "port"), "none");
   EXPECT_EQ(answer.at("problem_na"), "none");
-  EXPECT_FALSE(answer.contains("folders"));
+  EXPECT_FALSE(answer.contains("folders") || answer.contains("state_folder"));
   health.recorded.set_aside = "kept as x";
   health.unreachable = "it is gone";
   health.address = "http://[::1]:2";
   health.port_problem = "1 is taken";
   answer = health_json(health, root);
+  EXPECT_EQ(answer.at("state_folder"), "/state");
   EXPECT_EQ(check(answer, "disk.history"), "warn: kept as x");
   EXPECT_EQ(check(answer, "socket"), "warn: it is gone");
   EXPECT_EQ(check(answer, "port"), "warn: 1 is taken");

@@ -360,4 +360,5 @@ export interface Health {
   checks: { id: string; status: "ok" | "warn"; text: string; message_id?: string; arguments?: Record<string, Value> }[];
   /** For operators. */
   folders?: { folder: string; user: string }[];
+  state_folder?: string;
 }
