@@ -37,7 +37,7 @@ def called():
     def claim(size, uuid=scene.get("/api/v1/devices")["data"][0]["uuid"], **more):
         return {"name": "ml/four", "devices": [{"uuid": uuid, "limit_bytes": size}], **more}
 
-    big = {"bytes": 15 * GIB, "gpu": "auto", "wait": "1h", "command": "big", "priority": 1}
+    big = {"bytes": 11 * GIB, "gpu": "0", "tenant": "nlp", "wait": "1h", "command": "big", "priority": 1}
     return [
         ("GET", "/", None, {}, 200), ("GET", "/timeline", None, {}, 200), ("GET", "/map", None, {}, 200), ("GET", "/events", None, {}, 200),
         ("GET", "/recordings", None, {}, 200), ("GET", "/recordings/train.rec", None, {}, 200),

@@ -121,7 +121,7 @@ class Metrics(unittest.TestCase):
         self.assertNotIn(("ration_tenant_configured_limit_bytes", ("gpu", "0"), ("tenant", "vision")), self.samples)
         self.assertEqual(self.value("ration_ungoverned_memory_bytes", gpu="0"), GIB + 64 * MIB)
         self.assertEqual(self.value("ration_queue_length"), 1)
-        self.assertEqual(sum(value for (name, *_), value in self.samples.items() if name == "ration_queue_bytes"), 15 * GIB)
+        self.assertEqual(sum(value for (name, *_), value in self.samples.items() if name == "ration_queue_bytes"), 11 * GIB)
         self.assertEqual(self.value("ration_workload_info", workload="train", tenant="nlp", namespace="research", pod="train-0", container="main"), 1)
         self.assertEqual(self.value("ration_workload_info", workload="serve", tenant="vision"), 1)
         self.assertEqual([self.value(f"ration_workload_{what}_bytes", workload="train", tenant="nlp", gpu="0") for what in ("memory", "limit", "guarantee")],

@@ -69,7 +69,7 @@ class Scene:
         until(lambda: self.events("ungoverned"), "the process outside")
         # Through the queue, and in it.
         self.holding("queued", "1GiB", "--wait", "--limit", "4GiB", "--tenant", "vision", "--gpu", "1")
-        self.waiter = self.started([BIN / "ration", "run", NODE, "--gpu", "0", "--wait", "--limit", "15GiB", "--name", "big", "--", "true"])
+        self.waiter = self.started([BIN / "ration", "run", NODE, "--gpu", "0", "--wait", "--tenant", "nlp", "--limit", "11GiB", "--name", "big", "--", "true"])
         self.waiter.stderr.readline()
         self.lease = self.get("/api/v1/leases")["data"][0]["lease"]
         self.pid = next(row for row in self.get("/api/v1/workloads")["data"] if row["workload"] == "train")["processes"][0]["pid"]
