@@ -84,8 +84,8 @@ std::string changed_since(const Session& session) {
   std::string comments;
   for (const auto& row : (*daemon)->get("/api/v1/tenants").value_or(nlohmann::json::array()))
     if (const std::string name = row.at("tenant"); row.at("changes").get<std::uint64_t>() > 0)
-      comments +=
-          fmt::format("# {} was changed with ration set; its values now: {}\n", name, command({"explain", "--tenant", name}));
+      comments += fmt::format("# {} was changed with ration set; its values now: {}\n", name,
+                              command({"explain", "--tenant", name}));
   return comments.empty() ? "" : "\n" + comments;
 }
 
