@@ -20,7 +20,7 @@ struct MessageRow {
 // clang-format off
 inline constexpr MessageRow kMessageTable[] = {
     // Workloads come and go.
-    {"workload.started", "{workload} started with a limit of {limits_bytes}"},
+    {"workload.started", "{workload} started with a limit of {limits_bytes}[ on each of {count} GPUs]"},
     {"workload.ended", "{workload} ended with {status}; its peak was {peak_bytes}"},
     {"workload.ended_unseen", "{workload} ended with unknown status; its peak was {peak_bytes}"},
 

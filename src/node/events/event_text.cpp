@@ -54,8 +54,11 @@ Event no_limit(const UngovernedView& view, Message text) {
 }  // namespace
 
 Event started_event(const EventSubject& subject, const std::vector<Bytes>& limits) {
+  const bool alike = limits.size() > 1 && std::equal(limits.begin() + 1, limits.end(), limits.begin());
   return event_of(subject, EventType::kStarted,
-                  say<"workload.started">("workload"_is(subject.name()), "limits_bytes"_is(limits)));
+                  say<"workload.started">("workload"_is(subject.name()),
+                                          "limits_bytes"_is(alike ? std::vector{limits.front()} : limits),
+                                          "count"_is(only_if(alike, limits.size()))));
 }
 
 Event ended_event(const EventSubject& subject, std::optional<int> exit_status, Bytes peak) {

@@ -36,6 +36,12 @@ TEST(EventType, EveryTypeHasItsNameAndIsFoundByIt) {
   EXPECT_FALSE(event_type("looked"));
 }
 
+TEST(EventText, AStartNamesALimitOnceWhereAllAreAlike) {
+  EXPECT_EQ(started_event(kTrain, {4_GiB}).text, "nlp/train started with a limit of 4.00 GiB");
+  EXPECT_EQ(started_event(kTrain, {4_GiB, 4_GiB}).text, "nlp/train started with a limit of 4.00 GiB on each of 2 GPUs");
+  EXPECT_EQ(started_event(kTrain, {4_GiB, 8_GiB}).text, "nlp/train started with a limit of 4.00 GiB, 8.00 GiB");
+}
+
 TEST(EventText, ADenialSaysWhatBoundItAtThatMoment) {
   DeniedRequest denied = denied_request();
   EXPECT_EQ(denied_event(kTrain, denied, false).text,

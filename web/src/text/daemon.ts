@@ -5,7 +5,7 @@ import { fill, type Language, type Said } from "./message";
 
 export const messages: Record<string, string> = {
   // Workloads come and go.
-  "workload.started": "{workload} 已启动，上限 {limits_bytes}",
+  "workload.started": "{workload} 已启动，上限 {limits_bytes}[（{count} 个 GPU 各有）]",
   "workload.ended": "{workload} 已结束（退出码 {status}），峰值 {peak_bytes}",
   "workload.ended_unseen": "{workload} 已结束（未说明结果），峰值 {peak_bytes}",
   // Requests that were denied, or waited.
