@@ -30,25 +30,34 @@ bool take_accepted(std::vector<Layer>& layers) {
 }  // namespace
 
 void keep_accepted(const Configuration& accepted) {
+  const auto concerns_starts = [](const Row& row) {
+    return row.section == "defaults" || row.section == "compat" || row.section == "containers" ||
+           (row.section == "daemon" && row.key == "socket");
+  };
   std::string text;
   for (const Row& row : accepted.rows)
-    if (row.origin.file == machine_file() && (row.section == "defaults" || row.section == "compat"))
+    if (row.origin.file == machine_file() && concerns_starts(row))
       text += fmt::format("{}.{} = {}\n", row.section, row.key, row.value);
   (void)write_whole(kAccepted, text, 0644);
 }
 
-Result<Settings> read_settings() {
+Result<Accepted> read_accepted() {
   RATION_TRY(auto layers, read_layers(configuration_files()));
   Reading reading = parse_configuration(layers);
-  Settings settings;
-  if (const auto problems = reading.problems; !problems.empty()) {
-    const bool of_the_machine = std::all_of(problems.begin(), problems.end(),
-                                            [](const FileProblem& each) { return each.file == machine_file(); });
-    if (of_the_machine && take_accepted(layers)) reading = parse_configuration(layers);
-    if (!reading.problems.empty()) return tl::unexpected(rejected(reading.problems));
-    settings.doubt = fmt::format("{}: {}", place_text(problems.front()), problems.front().what);
-  }
-  const Configuration& configuration = reading.configuration;
+  if (reading.problems.empty()) return Accepted{std::move(reading.configuration), ""};
+  const std::vector<FileProblem> problems = reading.problems;
+  const bool of_the_machine = std::all_of(problems.begin(), problems.end(),
+                                          [](const FileProblem& each) { return each.file == machine_file(); });
+  if (of_the_machine && take_accepted(layers)) reading = parse_configuration(layers);
+  if (!reading.problems.empty()) return tl::unexpected(rejected(reading.problems));
+  return Accepted{std::move(reading.configuration),
+                  fmt::format("{}: {}", place_text(problems.front()), problems.front().what)};
+}
+
+Result<Settings> read_settings() {
+  RATION_TRY(const auto accepted, read_accepted());
+  const Configuration& configuration = accepted.configuration;
+  Settings settings{{}, accepted.doubt};
   for (const Row& row : configuration.rows) {
     if (row.section == "defaults" && !row.origin.is_default()) settings.values[row.key] = {row.text, row.origin.text()};
   }

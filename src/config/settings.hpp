@@ -23,12 +23,22 @@ struct Settings {
   std::string doubt;                      ///< mistake in the machine's file; empty if the file is good
 };
 
-/// Keeps the defaults of the machine's file (/etc/ration/ration.toml) for read_settings(), which then does not depend
-/// on a later mistake in that file. Called by the daemon of the machine for each configuration that it accepts.
+/// Keeps what the machine's file (/etc/ration/ration.toml) says about the start of programs and containers, so that a
+/// later mistake in that file does not stop them. Called by the daemon of the machine for each configuration that it
+/// accepts.
 void keep_accepted(const Configuration& accepted);
 
-/// Reads the settings from all configuration files and, with [compat] hami, from the variable by which HAMi limits a
-/// container. If the machine's file has a mistake, takes what its daemon accepted before. Fails with E1601.
+/// The configuration for the start of a program or a container.
+struct Accepted {
+  Configuration configuration;
+  std::string doubt;  ///< mistake in the machine's file, in place of which the accepted values are; else empty
+};
+/// Reads all configuration files. If the machine's file has a mistake, takes what its daemon accepted before. Fails
+/// with E1601.
+[[nodiscard]] Result<Accepted> read_accepted();
+
+/// Reads the settings as read_accepted() does and, with [compat] hami, from the variable by which HAMi limits a
+/// container. Fails with E1601.
 [[nodiscard]] Result<Settings> read_settings();
 
 }  // namespace ration::config

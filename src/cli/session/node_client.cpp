@@ -12,7 +12,7 @@
 
 #include "adapters/containers/container_files.hpp"
 #include "base/own_folder.hpp"
-#include "config/configuration.hpp"
+#include "config/settings.hpp"
 #include "node/snapshot/snapshot_json.hpp"
 
 namespace ration::cli {
@@ -44,9 +44,9 @@ Result<json> answer_of(Result<http::Answer> answer, std::span<const std::string_
 /// Returns the sockets at which a daemon may listen if nobody named one.
 std::vector<std::string> usual_sockets(const Session& session) {
   std::vector<std::string> candidates;
-  if (const auto configuration = config::read_configuration();  // ignores mistakes in it, which the daemon reports
-      configuration && !configuration->daemon.socket.origin.is_default())
-    candidates.push_back(configuration->daemon.socket.value);
+  if (const auto accepted = config::read_accepted();  // ignores mistakes, which the daemon reports
+      accepted && !accepted->configuration.daemon.socket.origin.is_default())
+    candidates.push_back(accepted->configuration.daemon.socket.value);
   if (const auto store = session.store()) candidates.push_back(store->folder() + "/ration.sock");
   // Workloads register with a daemon at one of these sockets even if their books lie in another folder.
   candidates.push_back(std::string(kMachineFolder) + "/ration.sock");

@@ -15,7 +15,7 @@
 #include "cli/start/guarded.hpp"
 #include "cli/start/workload_start.hpp"
 #include "cli/text/reference.hpp"
-#include "config/configuration.hpp"
+#include "config/settings.hpp"
 #include "machine/process_origin.hpp"
 
 namespace ration::cli {
@@ -111,8 +111,8 @@ Result<std::map<std::string, std::string>> container_guards(const book::Store& s
 }
 
 Result<std::string> specification_folder() {
-  RATION_TRY(const auto configuration, config::read_configuration());
-  const std::string configured = configuration.containers.cdi.value;
+  RATION_TRY(const auto accepted, config::read_accepted());
+  const std::string configured = accepted.configuration.containers.cdi.value;
   return configured == "auto" || configured == "none" ? adapters::cdi::kFolder : configured;
 }
 

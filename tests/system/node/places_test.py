@@ -238,6 +238,15 @@ class TheMachinesFile(Machine):
         self.ration("config", "reload")
         self.write("limits = \"4GiB\"")
         self.assertEqual(self.limit(), 2 * GIB)
+        done = self.ration("inject", "docker", "--limit", "1GiB", NODE, "--dry-run", "--", "run", "image", user=NOBODY)
+        self.assertNotIn("E1601", done.stderr)
+
+    def test_a_daemon_at_another_socket_is_found_in_spite_of_a_mistake(self):
+        self.file.write_text(f'[daemon]\nsample = "100ms"\nsocket = "{self.machine}/own.sock"\n')
+        (self.folder / "run/ration").mkdir()
+        self.daemon()
+        self.file.write_text("[daemon]\nsockets = 1\n")
+        self.assertEqual(json.loads(self.ration("ps", NODE, "--json", user=NOBODY).stdout)["source"], "daemon")
 
     def test_nobody_but_root_says_what_was_accepted(self):
         self.write("limit = 3GiB")
