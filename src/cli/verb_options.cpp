@@ -209,7 +209,7 @@ void add_run(CommandLine& line) {
 
 void add_workload_verbs(CommandLine& line) {
   auto [stop, to_stop] = line.add<StopOptions>("stop", cli::stop);
-  word(stop, "workload", to_stop.name, "WORKLOAD")->required();
+  word(stop, "workload", to_stop.names, "WORKLOAD")->required();
   option(stop, "--grace", to_stop.grace, "TIME", "time between SIGTERM and SIGKILL; default: 10s");
   add_yes(line, stop);
   line.add_output(stop);

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "base/command.hpp"
 #include "base/strings.hpp"
 #include "cli/start/launch.hpp"
 #include "cli/start/workload_start.hpp"
@@ -127,6 +128,9 @@ Error unknown_name(const Session& session, const std::string& name) {
           if (const auto found = row.find(field); found != row.end() && found->is_string())
             names.push_back(found->get<std::string>());
   }
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    return {"E1801", fmt::format("'{}' is a tenant, not a workload.", name),
+            command({"ps", "--tenant", name}) + "   shows its workloads", 3};
   return {"E1801", fmt::format("no running workload or tenant is named '{}'.{}", name, suggestion(name, names)),
           "ration ps", 3};
 }

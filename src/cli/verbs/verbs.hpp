@@ -107,8 +107,10 @@ struct ReportOptions {
 };
 Result<int> report(const Session& session, const ReportOptions& options);
 struct StopOptions {
-  std::string name, grace = "10s";
+  std::vector<std::string> names;  ///< workloads, or places in the queue: `q-5`
+  std::string grace = "10s";
 };
+/// Ends the workloads one after the other, up to the first that it cannot end.
 Result<int> stop(const Session& session, const StopOptions& options);
 /// Prints a link to the daemon's dashboard that works once.
 Result<int> dashboard(const Session& session);

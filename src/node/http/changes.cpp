@@ -144,7 +144,7 @@ Result<Registered> register_workload(ApiHost& host, const Request& request) {
   return Registered{assigned.tenant, registration.book_is_made && is_to_be_recorded(host, request, registration)};
 }
 
-/// Begins to suspend, resume or trim a workload; `action` is the last part of the path.
+/// Begins to suspend, resume, trim or stop a workload; `action` is the last part of the path.
 Result<std::string> move_workload(ApiHost& host, const Request& request, const std::string& action) {
   const Moment& moment = host.moment();
   Residency& residency = host.subjects().residency;
@@ -152,9 +152,15 @@ Result<std::string> move_workload(ApiHost& host, const Request& request, const s
   tick_before_change(host, request);
   const Caller caller = caller_of(request);
   Events events;
+  bool kill = false;
+  if (action == "stop") {
+    RATION_TRY(const auto body, body_of(request));
+    RATION_TRY(kill, flag_field(body, "kill"));
+  }
   RATION_TRY(action == "suspend"  ? suspend(moment, residency, name, caller, events)
              : action == "resume" ? resume(moment, residency, name, caller)
-                                  : trim(moment, residency, name, caller));
+             : action == "trim"   ? trim(moment, residency, name, caller)
+                                  : stop(moment, name, caller, kill));
   host.record(std::move(events));
   host.tick_soon();
   const auto named = moment.registry.named(name, caller.user);
@@ -165,7 +171,7 @@ Result<std::string> move_workload(ApiHost& host, const Request& request, const s
 
 void Api::install_changes() {
   for (const auto& [action, state] :
-       {std::pair{"suspend", "suspending"}, {"resume", "resuming"}, {"trim", "trimming"}}) {
+       {std::pair{"suspend", "suspending"}, {"resume", "resuming"}, {"trim", "trimming"}, {"stop", "stopping"}}) {
     server_.route(
         "POST", fmt::format("/api/v1/workloads/{{name}}/{}", action),
         [this, action = std::string(action), state = std::string(state)](const Request& request) -> Result<Response> {

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
+
 #include "base/say.hpp"
 #include "book/status_message.hpp"
 #include "book/store_limits.hpp"
+#include "machine/process_signals.hpp"
 
 namespace ration::node {
 
@@ -44,6 +47,17 @@ Result<void> trim(const Moment& moment, Residency& residency, const std::string&
                 say<"book.unchangeable">("workload"_is(workload->book.name), "reason"_is(book::message_of(status))),
                 "ration doctor");
   residency.begin_trim(moment, *workload, caller.name);
+  return {};
+}
+
+Result<void> stop(const Moment& moment, const std::string& name, const Caller& caller, bool kill) {
+  RATION_TRY(const auto workload, workload_for(moment, name, caller));
+  std::vector<std::int32_t> pids;
+  for (const auto& process : workload->book.processes) pids.push_back(process.identity.pid);
+  const auto processes =
+      machine::with_descendants_of(pids, [&](std::uint32_t user) { return user == workload->owner; });
+  if (const auto denied = machine::send_signal(processes, kill ? SIGKILL : SIGTERM))
+    return fail("E1502", fmt::format("the daemon may not end pid {}.", *denied), "Run the daemon as root.", 5);
   return {};
 }
 

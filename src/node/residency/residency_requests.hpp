@@ -1,4 +1,4 @@
-// Requests of `ration suspend`, `resume` and `trim`.
+// Requests of `ration suspend`, `resume`, `trim` and `stop`.
 #pragma once
 
 #include <string>
@@ -20,5 +20,8 @@ namespace ration::node {
 /// Fails with E1801, E1502 or E1411.
 [[nodiscard]] Result<void> trim(const Moment& moment, Residency& residency, const std::string& name,
                                 const Caller& caller);
+
+/// Sends SIGTERM to the workload's processes and their descendants or, with `kill`, SIGKILL. Fails with E1801 or E1502.
+[[nodiscard]] Result<void> stop(const Moment& moment, const std::string& name, const Caller& caller, bool kill);
 
 }  // namespace ration::node

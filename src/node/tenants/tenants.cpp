@@ -40,26 +40,36 @@ const TenantStatus* Tenants::find(const std::string& name) const {
   return found == now_.end() ? nullptr : &*found;
 }
 
-void Tenants::apply(TenantStatus& tenant) const {
+bool Tenants::apply(TenantStatus& tenant) {
   const auto found = overrides_.find(tenant.name);
-  if (found == overrides_.end()) return;
-  const Overrides& overrides = found->second;
+  if (found == overrides_.end()) return false;
+  Overrides& overrides = found->second;
   tenant.changes = overrides.changes;
-  if (!overrides.limit.text.empty() && overrides.limit.base_text == tenant.limit.text) {
+  bool forgot = false;
+  const auto replaces = [&](Override& set, const std::string& text) {
+    if (set.text.empty()) return false;
+    if (set.base_text == text) return true;
+    set = {};
+    forgot = true;
+    return false;
+  };
+  if (replaces(overrides.limit, tenant.limit.text)) {
     tenant.limit.text = overrides.limit.text;
     tenant.limit_from = overrides.limit.by;
     tenant.limit_by_schedule = false;
   }
-  if (!overrides.guarantee.text.empty() && overrides.guarantee.base_text == tenant.guarantee.text) {
+  if (replaces(overrides.guarantee, tenant.guarantee.text)) {
     tenant.guarantee.text = overrides.guarantee.text;
     tenant.guarantee_from = overrides.guarantee.by;
   }
+  return forgot;
 }
 
 std::vector<TenantChange> Tenants::update(const config::Configuration& configuration,
                                           const ScheduledLimits& scheduled) {
   const std::vector<TenantStatus> before = std::exchange(now_, {});
   base_.clear();
+  bool forgot = false;
   for (const config::Tenant& tenant : configuration.tenants) {
     TenantStatus entry;
     entry.name = tenant.name.value;
@@ -75,9 +85,10 @@ std::vector<TenantChange> Tenants::update(const config::Configuration& configura
       entry.limit_by_schedule = true;
     }
     base_.push_back(entry);
-    apply(entry);
+    forgot = apply(entry) || forgot;
     now_.push_back(std::move(entry));
   }
+  if (forgot) (void)save();  // ignores a failure: after a restart, it is forgotten again
   std::vector<TenantChange> changes;
   for (const TenantStatus& old : before) {
     const TenantStatus* fresh = find(old.name);
@@ -109,7 +120,7 @@ Result<std::vector<TenantChange>> Tenants::change(const std::string& name, const
       return tl::unexpected(saved.error());
     }
     now_[i] = base_[i];
-    apply(now_[i]);
+    (void)apply(now_[i]);
   }
   return changes;
 }

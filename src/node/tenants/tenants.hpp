@@ -54,7 +54,9 @@ class Tenants {
     Override limit, guarantee;
     std::uint64_t changes = 0;
   };
-  void apply(TenantStatus& tenant) const;
+  /// Puts people's settings in place of those of the configuration. Forgets a setting once the file or a schedule has
+  /// changed what it replaced; returns true if it forgot one.
+  bool apply(TenantStatus& tenant);
   [[nodiscard]] Result<void> save();
 
   StateFile file_;

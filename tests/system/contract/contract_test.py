@@ -87,7 +87,7 @@ def called():
         ("POST", "/api/v1/workloads", {"folder": "relative"}, {}, 400), ("POST", "/api/v1/workloads", [], {}, 400),
         ("POST", "/api/v1/reload", {}, {}, 200),
         ("POST", "/api/v1/workloads/serve/trim", {}, {}, 202), ("POST", "/api/v1/workloads/none/trim", {}, {}, 404),
-        ("POST", "/api/v1/workloads/none/suspend", {}, {}, 404), ("POST", "/api/v1/workloads/serve/resume", {}, {}, 409),
+        ("POST", "/api/v1/workloads/none/suspend", {}, {}, 404), ("POST", "/api/v1/workloads/none/stop", {}, {}, 404), ("POST", "/api/v1/workloads/serve/resume", {}, {}, 409),
         ("GET", "/api/v1/leases", None, {}, 200), ("GET", f"/api/v1/leases/{scene.lease}", None, {}, 200), ("GET", "/api/v1/leases/q-99", None, {}, 404),
         ("GET", "/api/v1/claims", None, {}, 200), ("GET", "/api/v1/claims/none", None, {}, 404), ("DELETE", "/api/v1/claims/none", None, {}, 204),
         ("PUT", "/api/v1/claims/c-1", claim(4 * GIB), {}, 200), ("GET", "/api/v1/claims/c-1", None, {}, 200), ("PUT", "/api/v1/claims/c-1", claim(2 * GIB), {}, 409),

@@ -150,6 +150,43 @@ class WithoutADaemon(Machine):
         self.assertIn("UNGOVERNED", self.ration("ps", NODE, user=NOBODY).stdout)
 
 
+class Operators(Machine):
+    """A daemon of root, a workload of one user, and another user who is a member of group ration."""
+
+    OPERATOR = 65530
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "sim").chmod(0o1777)
+        shutil.copytree("/etc", self.folder / "etc", symlinks=True)
+        for name, line in (("passwd", f"bob:x:{self.OPERATOR}:{self.OPERATOR}::/:/bin/sh\n"), ("group", "ration:x:65531:bob\n")):
+            with open(self.folder / "etc" / name, "a") as file:
+                file.write(line)
+
+    def test_an_operator_ends_a_users_workload_and_nobody_else_does(self):
+        self.daemon()
+        program = self.holding("train", user=NOBODY)
+        done = self.ration("stop", NODE, "train", "--yes", user=NOBODY - 2)
+        self.assertIn("E1502 ration: you may not end workload train (owner nobody)", done.stderr)
+        self.assertIsNone(program.poll())
+        done = self.ration("stop", NODE, "train", "--yes", user=self.OPERATOR)
+        self.assertEqual((done.returncode, done.stdout), (0, "train of nobody: ended\n"), done.stderr)
+        program.wait(60)
+
+    def test_several_names_and_places_in_the_queue(self):
+        self.daemon()
+        programs = [self.holding(name) for name in ("one", "two")]
+        waiting = subprocess.Popen(self.words(BIN / "ration", "run", NODE, "--wait", "--limit", "14GiB", "--", "true"), env=self.environment, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (waiting.kill(), waiting.communicate()))
+        lease = until(lambda: self.get("/api/v1/leases"), "it waits")[0]["lease"]
+        self.assertEqual(self.ration("stop", NODE, lease, "--yes", user=self.OPERATOR).stdout, f"{lease}: removed from the queue\n")
+        self.assertEqual(waiting.wait(60), 4)
+        done = self.ration("stop", NODE, "one", "two", "--yes")
+        self.assertEqual(done.stdout.count("ended"), 2, done.stderr)
+        for program in programs:
+            program.wait(60)
+
+
 class TheMachines(Machine):
     """The daemon of the machine is root's; a user starts another one."""
 
