@@ -312,7 +312,7 @@ class Contract(unittest.TestCase):
         described = {(method, template, status) for template, each in description["paths"].items() for method, operation in each.items()
                      for status in operation["responses"] if status.startswith("2")}
         # These have cases of their own.
-        moved = {("post", "/api/v1/workloads/{name}/" + action, "202") for action in ("suspend", "resume")}
+        moved = {("post", "/api/v1/workloads/{name}/" + action, "202") for action in ("suspend", "resume", "stop")}
         unmade = set() if documentation() else {("get", "/docs/{path}", "200")}
         self.assertEqual(described - answered, {("get", "/api/v1/stream", "200"), ("get", "/{asset}", "200")} | moved | unmade)
         parameters = {(template, each["name"]) for template, operations in description["paths"].items() for operation in operations.values()
@@ -329,6 +329,17 @@ class Contract(unittest.TestCase):
             until(lambda: {row["workload"]: row["state"] for row in scene.get("/api/v1/workloads")["data"] if row["governed"]}["queued"] == state, state)
             for place in ("snapshot", "leases", "events"):
                 documents.check(scene.get(f"/api/v1/{place}"))
+
+    def test_what_is_stopped_is_as_described(self):
+        scene.holding("short", "1GiB", "--limit", "2GiB", "--gpu", "1")
+        path = "/api/v1/workloads/short/stop"
+        for body in ({}, {"kill": True}):
+            status, headers, content = scene.raw("POST", path, body)
+            if body and status == 404:
+                break  # SIGTERM was enough
+            self.assertEqual(status, 202, content)
+            self.held_against(self.description(), "POST", path, status, headers, content)
+        until(lambda: "short" not in {row["workload"] for row in scene.get("/api/v1/workloads")["data"]}, "it has ended")
 
     def test_the_token_of_the_link_is_a_secret_of_its_own_and_stands_in_no_file(self):
         self.assertRegex(scene.once, r"^[0-9a-f]{64}$")
