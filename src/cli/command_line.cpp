@@ -9,6 +9,7 @@
 #include "base/own_folder.hpp"
 #include "base/size_step.hpp"
 #include "base/strings.hpp"
+#include "base/utf8.hpp"
 #include "cli/start/demo_node.hpp"
 #include "cli/text/reference.hpp"
 
@@ -66,6 +67,13 @@ std::string in_words(const CLI::ParseError& error, const CLI::App& verb) {
   for (const std::string_view choice : split(std::string_view(what).substr(first, what.rfind('}') - first), ','))
     choices.emplace_back(choice);
   return fmt::format("'{}' is not a valid {}.{}", typed, taken(verb, option), suggestion(typed, choices));
+}
+
+/// Returns a word without the marks of an input method at its end: `ps` for `ps；`.
+std::string without_marks(const std::string& word) {
+  std::string plain = in_ascii(word);
+  while (!plain.empty() && std::string_view(";,.:!?").find(plain.back()) != std::string_view::npos) plain.pop_back();
+  return plain;
 }
 
 /// Returns the words in the order in which the parser takes them.
@@ -262,11 +270,12 @@ Error CommandLine::usage_error(const CLI::ParseError& error) const {
     if (const char* meant = meant_by(verb_habits(), name); meant != nullptr)
       return {"E1001", fmt::format("there is no command '{}'.", name), with_name(meant, words.all), 2};
     Arguments meant = words;
-    if (!option && !name.empty()) meant.all.front() = meant.verb = nearest(name, names);
+    if (!option && !name.empty()) meant.all.front() = meant.verb = nearest(without_marks(name), names);
     mark_program(meant);
     const auto verdict = CommandLine(meant).judge();
     return {"E1001",
-            fmt::format("there is no {} '{}'.{}", option ? "option" : "command", name, suggestion(name, names)),
+            fmt::format("there is no {} '{}'.{}", option ? "option" : "command", name,
+                        suggestion(without_marks(name), names)),
             verdict && verdict->is_taken ? command_line_of(meant) : "ration help", 2};
   }
   const CLI::App& verb = *app.get_subcommand(name);

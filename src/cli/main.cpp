@@ -1,7 +1,6 @@
 // Reads the words typed, performs the verb, and prints its error.
 #include <fmt/format.h>
 
-#include <clocale>
 #include <cstdio>
 #include <system_error>
 
@@ -38,7 +37,7 @@ Result<int> execute(cli::CommandLine& line) {
 
 int main(int argc, char** argv) {
   cli::reserve_standard_streams();
-  std::setlocale(LC_CTYPE, "");  // for the columns that letters take on the terminal
+  cli::choose_character_set();
   cli::leave_guard(argv);
   config::make_paths_absolute();
   cli::CommandLine line(cli::split_arguments(argc, argv));

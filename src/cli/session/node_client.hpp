@@ -13,6 +13,11 @@
 
 namespace ration::cli {
 
+/// The sentence about a machine whose daemon has ended.
+inline constexpr const char* kDaemonIsMissing =
+    "the daemon of this machine does not run: limits of tenants, guarantees and the queue do not hold now (systemctl "
+    "status rationd)";
+
 /// A connection to a running daemon. Not thread-safe.
 class NodeClient final : public NodeAccess {
  public:

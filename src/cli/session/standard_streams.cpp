@@ -3,10 +3,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <clocale>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <system_error>
 
 namespace ration::cli {
@@ -15,6 +20,18 @@ void reserve_standard_streams() {
   for (int number = 0; number <= 2; ++number) {
     if (::fcntl(number, F_GETFD) >= 0) continue;
     (void)!::open("/dev/null", O_RDWR | O_CLOEXEC);  // gets the lowest free number
+  }
+}
+
+void choose_character_set() {
+  if (std::setlocale(LC_CTYPE, "") != nullptr) return;
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    std::string name = std::getenv(variable) == nullptr ? "" : std::getenv(variable);
+    if (name.empty()) continue;
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+    if (name.find("utf-8") != std::string::npos || name.find("utf8") != std::string::npos)
+      (void)std::setlocale(LC_CTYPE, "C.UTF-8");
+    return;
   }
 }
 

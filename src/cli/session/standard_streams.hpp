@@ -13,6 +13,11 @@ namespace ration::cli {
 /// the descriptors closed again.
 void reserve_standard_streams();
 
+/// Takes the character set of the environment's locale, in which letters get their columns on the terminal. If that
+/// locale is not installed but is one of UTF-8, takes C.UTF-8: with ssh, LANG often names a locale of the other
+/// machine.
+void choose_character_set();
+
 /// Calls `print` for a text that only people read. Ignores a failure to write it, and keeps SIGPIPE from ending this
 /// process.
 void tell(const std::function<void()>& print);

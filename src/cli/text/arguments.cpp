@@ -111,11 +111,11 @@ Result<void> check_before_program(const Arguments& words, const std::vector<std:
                                   const std::vector<std::string>& options) {
   if (before.empty()) return {};
   const std::string& first = before.front();
-  if (first.rfind('-', 0) != 0 && in_ascii(first).rfind("--", 0) == 0)
-    return fail(
-        "E1402",
-        fmt::format("'{}' {} a long dash, not two hyphens.", first, in_ascii(first) == "--" ? "is" : "begins with"),
-        "Write: ration run --limit 4GiB -- PROGRAM …", 2);
+  if (const std::string plain = in_ascii(first); first.rfind('-', 0) != 0 && plain.rfind('-', 0) == 0)
+    return fail("E1402",
+                fmt::format("'{}' {} a long or full-width dash, not {}.", first, plain == "--" ? "is" : "begins with",
+                            plain == "--" ? "two hyphens" : "a hyphen"),
+                "Write: ration run --limit 4GiB -- PROGRAM …", 2);
   if (first.size() > 1 && first.front() == '-') {
     const std::string meant = option_suggestion(first, options);
     if (words.marked)

@@ -48,6 +48,15 @@ bool put_in_ascii(Arguments& words, std::size_t index) {
   return true;
 }
 
+/// Does so for the options and sizes among the first `count` words, and for a value with an option behind its comma:
+/// the parser would take such a word for a value.
+void put_values_in_ascii(Arguments& words, std::size_t count) {
+  for (std::size_t i = 1; i < count; ++i)
+    if (const std::string plain = in_ascii(words.all[i]);
+        plain.rfind('-', 0) == 0 || plain.find(",--") != std::string::npos || reads_as_size(plain))
+      put_in_ascii(words, i);
+}
+
 /// Gives an option its own name: `--limit` for `-limit`, `--limt` and `--memory`.
 bool name_option(std::string& word, const Words& options) {
   if (word.size() < 2 || word.front() != '-') return false;
@@ -122,16 +131,17 @@ std::optional<std::size_t> program_taken_for_node(const Arguments& words) {
 
 std::string corrected_line(Arguments words, const Words& options, const LineJudge& judge) {
   constexpr int kMostCorrections = 8;
-  if (contains(words.all, "-h") || contains(words.all, "--help")) return "";
+  const auto asks_for_help = [&] { return contains(words.all, "-h") || contains(words.all, "--help"); };
+  if (asks_for_help()) return "";
   const std::string typed = command_line_of(words);
-  for (std::size_t i = 1; i < surely_ours(words); ++i)  // the parser would take such a word for a value
-    if (in_ascii(words.all[i]).find(",--") != std::string::npos) put_in_ascii(words, i);
+  put_values_in_ascii(words, surely_ours(words));
   for (int i = 0; i < kMostCorrections; ++i) {
-    const auto verdict = judge(words);
+    const auto verdict = asks_for_help() ? std::optional(LineVerdict{true, words.all.size()}) : judge(words);
     if (!verdict) return "";
     if (!verdict->is_taken && correct(words, verdict->ours, options)) continue;
     if (!verdict->is_taken || command_line_of(words) == typed) return "";
     if (verdict->ours < words.all.size()) begin_program(words, verdict->ours);
+    put_values_in_ascii(words, words.all.size());
     return command_line_of(words);
   }
   return "";

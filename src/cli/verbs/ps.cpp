@@ -22,6 +22,7 @@
 #include "cli/text/fields.hpp"
 #include "cli/verbs/ps_tenants.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "node/books/machine_daemon.hpp"
 #include "node/snapshot/explain.hpp"
 #include "rows/order.hpp"
 
@@ -323,11 +324,15 @@ void print_json(const Session& session, const json& snapshot, const json& device
   session.print_json("ps", rows, more);
 }
 
-/// Prints a line for each device, with the workloads that hold it.
-void print_devices(const Session& session, const json& devices, const json& rows) {
+/// Prints a line for each device, with the workloads that hold it. Says that the machine's daemon is missing if no
+/// daemon answered.
+void print_devices(const Session& session, const json& devices, const json& rows, bool by_daemon) {
   std::map<json, std::vector<const json*>> holders;  // by GPU
   for (const json& row : rows)
     if (governed(row)) holders[row.at("gpu")].push_back(&row);
+  std::vector<std::string> uuids;
+  for (const json& device : devices) uuids.push_back(device.at("uuid"));
+  if (!by_daemon && node::machine_daemon_is_missing(uuids)) fmt::print("{}\n", kDaemonIsMissing);
   for (const json& device : devices)
     fmt::print("{}\n", device_line(session, device, std::move(holders[device.at("gpu")])));
 }
@@ -373,7 +378,7 @@ Result<int> ps_once(const Session& session, const PsOptions& options) {
     print_json(session, snapshot, devices, rows);
     return 0;
   }
-  if (as_text) print_devices(session, devices, rows);
+  if (as_text) print_devices(session, devices, rows, snapshot.contains("queue"));
   const std::string without = nothing_runs(session, options, snapshot, all);
   if (options.by.empty())
     print_rows(session, rows, session.simulated || snapshot.contains("queue"), without);

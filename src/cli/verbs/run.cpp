@@ -30,6 +30,7 @@
 #include "cli/text/fields.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "machine/process_origin.hpp"
+#include "node/books/machine_daemon.hpp"
 
 namespace ration::cli {
 namespace {
@@ -321,6 +322,10 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
   }
   RATION_TRY(auto started, start_workload(session, options, store, lease, daemon));
   auto& [path, plan, policy_file] = started;
+  std::vector<std::string> uuids;
+  for (const auto& account : plan.accounts) uuids.push_back(account.device.uuid);
+  if (!daemon && ::isatty(STDERR_FILENO) != 0 && node::machine_daemon_is_missing(uuids))
+    fmt::print(stderr, "ration: {}\n", kDaemonIsMissing);
   const auto program = program_of(session, options, store, path);
   if (!program) {
     ::unlink(path.c_str());

@@ -109,7 +109,6 @@ Result<int> live(const Session& session, const TopOptions& options, const TopSta
 }  // namespace
 
 Result<int> top(const Session& given, const TopOptions& options) {
-  std::setlocale(LC_CTYPE, "");
   const bool utf8 = !options.ascii && std::strcmp(::nl_langinfo(CODESET), "UTF-8") == 0;
   Session session = given;
   RATION_TRY(const auto first, begin_top(session));

@@ -22,6 +22,20 @@ bool is_of_root(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == 0;
 }
 
+/// Returns true if the daemon of the machine has governed one of these devices since the machine started.
+bool are_of_machine_daemon(const std::vector<std::string>& uuids) {
+  if (!is_of_root(kLock) || !is_of_root(kGoverned)) return false;
+  const std::string governed = "\n" + read_whole(kGoverned).value_or("");
+  return std::any_of(uuids.begin(), uuids.end(),
+                     [&](const std::string& uuid) { return governed.find("\n" + uuid + "\n") != std::string::npos; });
+}
+
+std::vector<std::string> uuids_of(const std::vector<machine::Device>& devices) {
+  std::vector<std::string> uuids;
+  for (const machine::Device& device : devices) uuids.push_back(device.uuid);
+  return uuids;
+}
+
 }  // namespace
 
 bool is_of_machine(const std::string& own_folder) { return ::getuid() == 0 && own_folder == kMachineFolder; }
@@ -33,11 +47,11 @@ void publish_governed(const std::vector<machine::Device>& devices) {
 }
 
 bool machine_daemon_governs(const std::vector<machine::Device>& devices) {
-  if (::getuid() == 0 || !is_of_root(kLock) || !is_of_root(kGoverned) || !is_locked(kLock)) return false;
-  const std::string governed = "\n" + read_whole(kGoverned).value_or("");
-  return std::any_of(devices.begin(), devices.end(), [&](const machine::Device& device) {
-    return governed.find("\n" + device.uuid + "\n") != std::string::npos;
-  });
+  return ::getuid() != 0 && are_of_machine_daemon(uuids_of(devices)) && is_locked(kLock);
+}
+
+bool machine_daemon_is_missing(const std::vector<std::string>& uuids) {
+  return are_of_machine_daemon(uuids) && !is_locked(kLock);
 }
 
 bool is_honoured(const std::string& lock) {

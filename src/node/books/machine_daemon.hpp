@@ -18,6 +18,10 @@ void publish_governed(const std::vector<machine::Device>& devices);
 /// Returns true if the daemon of the machine runs and governs one of the devices. Always false for a daemon of root.
 [[nodiscard]] bool machine_daemon_governs(const std::vector<machine::Device>& devices);
 
+/// Returns true if the daemon of the machine has governed one of these devices since the machine started, and does not
+/// run now.
+[[nodiscard]] bool machine_daemon_is_missing(const std::vector<std::string>& uuids);
+
 /// Returns true if a daemon may leave a folder to the process that has locked `lock`. A daemon of root leaves nothing
 /// to a process of another user.
 [[nodiscard]] bool is_honoured(const std::string& lock);

@@ -236,7 +236,7 @@ class CommandLine(unittest.TestCase):
             self.assertIn("Write 4GiB, without spaces, commas, quotes or full-width letters.", self.refused(2, "E1102", "run", NODE, "--limit", typed, "--", "true"))
         self.assertIn("Sizes look like", self.refused(2, "E1102", "run", NODE, "--limit", "四GiB", "--", "true"))
         for dash in ("——", "—", "–"):
-            self.assertIn(f"'{dash}' is a long dash, not two hyphens.\n      ration run {NODE} --limit 4GiB -- true", self.refused(2, "E1402", "run", NODE, "--limit", "4GiB", dash, "true"))
+            self.assertIn(f"'{dash}' is a long or full-width dash, not two hyphens.\n      ration run {NODE} --limit 4GiB -- true", self.refused(2, "E1402", "run", NODE, "--limit", "4GiB", dash, "true"))
         for size in ("4 GiB", "1.5 GB", "50 %"):
             self.assertIn(f"ration set train --limit {size.replace(' ', '')}", self.refused(2, "E1001", "set", "train", "--limit", *size.split()))
         self.assertIn("Use --gpu 0,1", self.refused(2, "E1407", "run", NODE, "--gpu", "0，1", "--limit", "4GiB", "--", "true"))
@@ -250,9 +250,10 @@ class CommandLine(unittest.TestCase):
 
     def test_wide_letters_take_two_columns_of_a_table(self):
         self.holding("训练任务", "1GiB", "--limit", "4GiB")
-        header, row = self.ration("ps", NODE, env={"LC_ALL": "C.UTF-8"}).stdout.splitlines()[1:3]
-        before = re.match(r"\S+ +\d+ +(?=0 )", row)[0]
-        self.assertEqual(sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in before), header.index("GPU"), row)
+        for locale in ({"LC_ALL": "C.UTF-8"}, {"LC_ALL": "", "LC_CTYPE": "", "LANG": "xx_YY.UTF-8"}):  # one that no machine has
+            header, row = self.ration("ps", NODE, env=locale).stdout.splitlines()[1:3]
+            before = re.match(r"\S+ +\d+ +(?=0 )", row)[0]
+            self.assertEqual(sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in before), header.index("GPU"), row)
 
     def test_a_python_file_as_the_program_is_answered_with_python(self):
         (self.folder / "train.py").write_text("print(1)\n")

@@ -244,6 +244,11 @@ class TheMachines(Machine):
         daemon.wait()
         done = self.ration("run", NODE, "--wait", "--limit", "1GiB", "--", "true", user=NOBODY)
         self.assertIn("E1501 ration: the daemon of this machine does not answer", done.stderr)
+        said = "the daemon of this machine does not run: limits of tenants, guarantees and the queue do not hold now"
+        self.assertIn(said, self.ration("ps", NODE, user=NOBODY).stdout)
+        self.assertNotIn(said, self.ration("ps", OTHER_NODE, user=NOBODY).stdout, "of GPUs that it never governed")
+        self.daemon(state="another")
+        self.assertNotIn(said, self.ration("ps", NODE, user=NOBODY).stdout)
 
 
 class TheMachinesFile(Machine):
