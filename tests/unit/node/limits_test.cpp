@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/say.hpp"
+#include "config/configuration.hpp"
+#include "node/tenants/tenants.hpp"
 
 namespace ration::node {
 namespace {
@@ -149,6 +151,23 @@ TEST_F(LimitsTest, ADamagedFileIsKeptAndToldOf) {
     kept << std::ifstream(aside).rdbuf();
     EXPECT_EQ(kept.str(), content);
   }
+}
+
+TEST(Tenants, ASettingEndsOnceTheFileChangesWhatItReplaced) {
+  const auto file = [](const std::string& limit) {
+    return config::parse_configuration({{"ration.toml", "[[tenant]]\nname = \"nlp\"\nlimit = \"" + limit + "\"\n"}})
+        .configuration;
+  };
+  Tenants tenants("");
+  const auto limit = [&](const std::string& configured) {
+    (void)tenants.update(file(configured), {});
+    return tenants.find("nlp")->limit.text;
+  };
+  EXPECT_EQ(limit("8GiB"), "8GiB");
+  ASSERT_TRUE(tenants.change("nlp", "10GiB", "", "ops"));
+  EXPECT_EQ(limit("8GiB"), "10GiB");
+  EXPECT_EQ(limit("7GiB"), "7GiB");
+  EXPECT_EQ(limit("8GiB"), "8GiB") << "an old setting does not come back";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What the daemon says, in Chinese: by the ids of its messages (src/base/message_table.hpp has the English of the same ids
 // and the same arguments, and a test compares them).
 
-import { fill, type Language, type Said } from "./message";
+import { fill, joined, type Language, type Said } from "./message";
 
 export const messages: Record<string, string> = {
   // Workloads come and go.
@@ -167,9 +167,9 @@ export const messages: Record<string, string> = {
   "suspension.unreadable_book": "无法读取账本 {book}：{reason}。",
   "suspension.no_function": "此驱动无法迁移程序的显存（cuCheckpointProcess*：需 570 或更新的驱动）。",
   "suspension.device_elsewhere": "{workload} 的某个设备不在本机，因此不知道其驱动能迁移什么。",
-  "suspension.untried": "本机尚未验证驱动 {driver} 能迁移并恢复 GPU {gpu}（{device}）上程序的显存；有些驱动会毁掉程序。",
+  "suspension.untried": "本机尚未验证驱动 {driver} 能迁移并恢复 GPU {gpu}（{device}）上程序的显存；有些驱动会导致程序崩溃。",
   "suspension.no_persistence": "GPU {gpu}（{device}）未启用持久模式，否则驱动可能在挂起时终止程序。",
-  "suspension.managed_memory": "{workload} 的 pid {pid}（{command}）使用过托管内存，任何版本的驱动都不能迁移：挂起会毁掉程序。",
+  "suspension.managed_memory": "{workload} 的 pid {pid}（{command}）使用过托管内存，任何版本的驱动都不能迁移：挂起会导致程序崩溃。",
   "suspension.shared_memory": "{workload} 的 pid {pid}（{command}）向其他进程导出或导入过显存。610 之前的驱动会在挂起时毁掉这样的程序，且本机尚未验证驱动 {driver} 能迁移它。",
   "checkpoint.not_permitted": "驱动不允许此用户对 pid {pid} 执行 {step}。",
   "checkpoint.too_slow": "pid {pid} 的驱动调用未在 {count} 秒内结束。",
@@ -299,7 +299,7 @@ export const messages: Record<string, string> = {
   "alert.of_tenant": "GPU {gpu} 上的 {tenant}",
   "alert.unsent": "{count} 条告警无法发送到 alerts.webhook：{reason}",
   "alert.too_slow": "接收方跟不上",
-  "alert.answered": "它回答 {answer}",
+  "alert.answered": "对方返回 {answer}",
   "alert.raised": "{about}：触发（{rule}）[：{value_bytes}，共 {whole_bytes}][：{value_seconds}][：{count}]",
   "alert.cleared": "{about}：解除（{rule}）",
   // The daemon and its records.
@@ -350,5 +350,5 @@ const language: Language = { said: messageInChinese, comma: "，" };
 /** A message in Chinese; as it is where it is a text alone, or this page does not know its id. */
 export function messageInChinese(said: Said): string {
   const pattern = said.message_id ? messages[said.message_id] : undefined;
-  return pattern === undefined ? said.text : fill(pattern, said.arguments ?? {}, language);
+  return pattern === undefined ? said.text : joined(fill(pattern, said.arguments ?? {}, language));
 }

@@ -3,7 +3,7 @@
 import { readPreferences } from "../state/preferences";
 import type { Problem } from "../api/types";
 import { messageInChinese } from "./daemon";
-import { saidIn, type Said } from "./message";
+import { joined, saidIn, type Said } from "./message";
 import { helpInChinese, rejectionInChinese } from "./rejections";
 import { table } from "./table";
 
@@ -17,7 +17,8 @@ const filled = (text: string, values: Values): string => text.replace(/\{(\w+)\}
 export function t(key: Key, values: Values = {}): string {
   // The daemon may be newer than this page and say a word (a type of event) that is not in the table: shown as it is.
   const pair = table[key] as readonly [string, string] | undefined;
-  return filled(pair ? pair[inChinese() ? 1 : 0] : key.slice(key.lastIndexOf(".") + 1), values);
+  const text = filled(pair ? pair[inChinese() ? 1 : 0] : key.slice(key.lastIndexOf(".") + 1), values);
+  return inChinese() ? joined(text) : text;
 }
 
 /** The text of a key in every language, to be found by any. */

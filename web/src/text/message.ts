@@ -37,6 +37,9 @@ function form(name: string, value: Value, language: Language): string {
   return name.endsWith("_seconds") ? formatDuration(value) : String(value);
 }
 
+/** Without spaces between two Chinese characters, where a name was filled in. */
+export const joined = (text: string): string => text.replace(/(?<=\p{Script=Han}) (?=\p{Script=Han})/gu, "");
+
 /** `{name}` is an argument; `[…]` is left out where one in it is absent. */
 export function fill(pattern: string, values: Record<string, Value>, language: Language): string {
   const filled = (part: string) => part.replace(/\{(\w+)\}/g, (_whole, name: string) => (values[name] === undefined ? "" : form(name, values[name], language)));

@@ -130,3 +130,9 @@ test("the mock says what the daemon says", () => {
   for (const count of [5, 20, 40]) world.tick(count);
   assert.deepEqual(world.events.filter((event) => messageInChinese(event) === event.text), []);
 });
+
+test("a name in Chinese stands beside Chinese words without a space", () => {
+  const started = (workload: string) => messageInChinese({ text: "", message_id: "workload.started", arguments: { workload, limits_bytes: [4294967296] } });
+  assert.equal(started("大模型微调"), "大模型微调已启动，上限 4.00 GiB");
+  assert.equal(started("nlp/train"), "nlp/train 已启动，上限 4.00 GiB");
+});
