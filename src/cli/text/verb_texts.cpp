@@ -273,8 +273,9 @@ const std::vector<VerbText>& verb_texts() {
        "end a workload",
        "WORKLOAD … [OPTIONS]",
        "Sends SIGTERM to the processes of a workload, and SIGKILL to the processes that still run after the time of "
-       "--grace. Ends only programs that ration run started, and only for a user who may send signals to these "
-       "programs. Asks for confirmation on a terminal; without a terminal, stop needs --yes.",
+       "--grace. Ends only programs that ration run started. Their owner and root may end them and, while a daemon of "
+       "root runs, the members of group ration. Asks for confirmation on a terminal; without a terminal, stop needs "
+       "--yes.",
        {{"ration stop notebook", "ask for confirmation, then end a workload"},
         {"ration stop notebook --yes --grace 60s", "end a workload from a script, with a minute to save its work"},
         {"ration stop train serve", "two workloads"},
