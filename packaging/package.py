@@ -301,7 +301,7 @@ def deb(architecture, root, program):
         f"ration ({VERSION}) unstable; urgency=medium\n\n  * See /usr/share/doc/ration/CHANGELOG.md.\n\n -- {maintainer}  {when}\n".encode(), 9, mtime=0))
     copy(SOURCE / "CHANGELOG.md", documents / "CHANGELOG.md")
     unit = subprocess.run([program, "service", "print"], check=True, capture_output=True, text=True).stdout
-    unit = re.sub(r"^ExecStart=\S+", "ExecStart=/usr/bin/ration", unit, flags=re.M)
+    unit = re.sub(r"^(Exec\w+)=\S+", r"\1=/usr/bin/ration", unit, flags=re.M)
     for target, text in (("lib/systemd/system/rationd.service", unit), ("usr/lib/sysusers.d/ration.conf", (SOURCE / "packaging/debian/sysusers.conf").read_text()),
                          ("usr/lib/tmpfiles.d/ration.conf", (SOURCE / "packaging/debian/tmpfiles.conf").read_text()),
                          ("usr/share/lintian/overrides/ration", (SOURCE / "packaging/debian/lintian-overrides").read_text())):

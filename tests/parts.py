@@ -30,7 +30,7 @@ TESTS = {
     "tests/abi": "build/wheels build/wheels12 build/wheels-by-release",
     "tests/gpu": "build/dist",
     "tests/nvidia": "libration/python tests/system/limits tests/system/containers build/nvidia build/nvidia-toolkit build/nvidia-exporter build/nvidia-clients/bin build/docker/usr/bin",
-    "tests/system/command_line": "libration/python share",
+    "tests/system/command_line": "libration/python share packaging/debian",
     "tests/system/containers": "share packaging build/docker/usr/bin build/dist",
     "tests/system/contract": "share docs/metrics.md docs/stability.md libration/python tests/data build/openapi/bin build/prometheus/usr/bin",
     "tests/system/dashboard": "share web docs/zh docs/glossary.md docs/site.py README.zh.md",

@@ -59,9 +59,10 @@ std::optional<std::string> owner_of(const sockaddr_un& address) {
 tl::unexpected<Error> taken(const std::string& path, const std::string& lock, std::optional<std::string> who) {
   if (const auto holder = lock_holder(lock); !who && holder)
     who = fmt::format("pid {}, which does not answer there yet", *holder);
-  return fail("E1504",
-              fmt::format("a daemon answers on {} already: {}", path, who.value_or("one that is just starting")),
-              "systemctl status rationd    or start this one with another socket: rationd --socket PATH");
+  return fail(
+      "E1504", fmt::format("a daemon answers on {} already: {}", path, who.value_or("one that is just starting")),
+      "systemctl status rationd    or give this daemon a folder of its own: RATION_RUNTIME_DIR=FOLDER ration serve "
+      "--state FOLDER --socket FOLDER/ration.sock");
 }
 
 std::string address_text(const sockaddr_storage& address) {

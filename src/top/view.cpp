@@ -39,7 +39,10 @@ void take_event(View& view, Event event) {
   const bool known = std::any_of(view.events.begin(), view.events.end(),
                                  [&](const Event& each) { return each.id != 0 && each.id == event.id; });
   if (known) return;
-  view.events.push_back(std::move(event));
+  // A daemon learns of some events late, for example of those before its start.
+  const auto later = std::upper_bound(view.events.begin(), view.events.end(), event,
+                                      [](const Event& a, const Event& b) { return a.time < b.time; });
+  view.events.insert(later, std::move(event));
   if (view.events.size() > View::kEventsKept) view.events.pop_front();
 }
 

@@ -12,6 +12,7 @@
 
 #include "adapters/containers/container_files.hpp"
 #include "base/own_folder.hpp"
+#include "cli/session/machine_unit.hpp"
 #include "config/settings.hpp"
 #include "node/snapshot/snapshot_json.hpp"
 
@@ -80,9 +81,11 @@ Result<NodeClient> NodeClient::require(const Session& session) {
     return fail("E1501", fmt::format("the daemon of this machine does not answer ({}/ration.sock).", kMachineFolder),
                 "Ask root: systemctl start rationd", 3);
   const auto store = session.store();
-  return fail("E1501",
-              fmt::format("the daemon is not running (no {}/ration.sock).", store ? store->folder() : kMachineFolder),
-              "ration serve   in another terminal, or: ration service install --now", 3);
+  const std::string folder = store ? store->folder() : kMachineFolder;
+  const bool has_unit = ::getuid() == 0 && !session.simulated && folder == kMachineFolder && has_machine_unit();
+  return fail(
+      "E1501", fmt::format("the daemon is not running (no {}/ration.sock).", folder),
+      has_unit ? "systemctl start rationd" : "ration serve   in another terminal, or: ration service install --now", 3);
 }
 
 Result<json> NodeClient::get(const std::string& path, std::span<const std::string_view> passed_over) {

@@ -99,7 +99,7 @@ const std::vector<ErrorText>& error_texts() {
        "node"},
       {"E1503", "another request changed the limit since you read it", "read the limit again, then repeat the request",
        "http-api"},
-      {"E1504", "another daemon already uses that socket", "stop that daemon, or use another --socket"},
+      {"E1504", "another daemon already uses that socket", "stop that daemon, or give this one a folder of its own"},
       {"E1505", "a token is needed to listen on an address that others can reach", "the message shows how to make one"},
       {"E1506", "the token file is readable by others, or contains no token", "chmod 600 FILE"},
       {"E1507", "the daemon cannot listen there",

@@ -116,6 +116,9 @@ Result<int> events(const Session& session, const EventsOptions& options) {
     session.print_json("events", rows, {{"source", "daemon"}});
     return 0;
   }
+  // Numbers follow the order in which the daemon learnt of the events: after a restart, it learns of earlier ones.
+  std::stable_sort(past.begin(), past.end(),
+                   [](const json& a, const json& b) { return text_in(a, "time") < text_in(b, "time"); });
   for (const json& event : past) {
     last = std::max(last, event.at("id").get<std::int64_t>());
     if (wanted(options, event)) print_event(session, event);

@@ -7,15 +7,18 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cli/session/machine_unit.hpp"
 #include "cli/start/launch.hpp"
 #include "cli/verbs/verbs.hpp"
 
 namespace ration::cli {
 namespace {
 
-// The unit leaves out PrivateDevices=, which would hide the GPUs, and ProtectProc= and PrivateTmp=, which would hide
-// processes and books of tenants. ProtectSystem= is not strict, since the daemon changes the books of users, who have
-// them in /run/user, in /tmp or in a folder of their own, and describes devices in /run/cdi.
+// A reload waits for the daemon's answer, so that `systemctl reload` fails if the daemon rejects the configuration.
+// Exit status 2 is a mistake in a file or an option, which another start would meet again. The unit leaves out
+// PrivateDevices=, which would hide the GPUs, and ProtectProc= and PrivateTmp=, which would hide processes and books of
+// tenants. ProtectSystem= is not strict, since the daemon changes the books of users, who have them in /run/user, in
+// /tmp or in a folder of their own, and describes devices in /run/cdi.
 constexpr const char* kUnit = R"([Unit]
 Description=ration: GPU memory of this {whose}
 Documentation=man:ration-serve(1)
@@ -23,8 +26,9 @@ Documentation=man:ration-serve(1)
 [Service]
 Type=exec
 ExecStart={program} serve
-ExecReload=/bin/kill -HUP $MAINPID
+ExecReload={program} config reload
 Restart=on-failure
+RestartPreventExitStatus=2
 RestartSec=1
 {folders}NoNewPrivileges=yes
 ProtectSystem=full
@@ -60,19 +64,12 @@ std::string unit_text(bool user) {
 }
 
 std::string unit_path(bool user) {
-  if (!user) return "/etc/systemd/system/rationd.service";
+  if (!user) return kMachineUnit;
   const char* given = std::getenv("XDG_CONFIG_HOME");
   const char* home = std::getenv("HOME");
   const std::string folder =
       given != nullptr && *given == '/' ? given : std::string(home == nullptr ? "" : home) + "/.config";
   return folder + "/systemd/user/rationd.service";
-}
-
-/// Returns the unit of the machine's daemon that a package has installed; empty if there is none.
-std::string packaged_unit() {
-  for (const char* path : {"/usr/lib/systemd/system/rationd.service", "/lib/systemd/system/rationd.service"})
-    if (::access(path, F_OK) == 0) return path;
-  return "";
 }
 
 Result<int> systemctl(const Session& session, bool user, std::vector<std::string> words) {

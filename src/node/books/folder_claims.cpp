@@ -31,7 +31,9 @@ Result<void> FolderClaims::claim(const std::string& folder) {
   if (lock.taken)
     return fail("E1504",
                 fmt::format("the books in {} are governed by another daemon: {}.", folder, governor_of(folder)),
-                "systemctl status rationd    or give this daemon a folder of its own: RATION_RUNTIME_DIR=FOLDER", 1);
+                "systemctl status rationd    or give this daemon a folder of its own: RATION_RUNTIME_DIR=FOLDER "
+                "ration serve --state FOLDER --socket FOLDER/ration.sock",
+                1);
   if (!lock.file)
     return fail("E1507", fmt::format("{} cannot be made.", path), "ls -ld " + own_folder_ + "   df " + own_folder_, 1);
   own_ = std::move(lock);

@@ -13,7 +13,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from node_client import BIN, environment_in, own_folder, until  # noqa: E402
+from node_client import BIN, SOURCE, environment_in, own_folder, until  # noqa: E402
 
 GIB = 1 << 30
 NODE, PAIR = "--sim=T4:16GiB:context=64MiB", "--sim=T4:16GiB:context=64MiB*2"
@@ -258,20 +258,76 @@ class Typed(Case):
 
 
 class Service(Case):
+    def test_a_reload_that_is_rejected_fails_and_a_mistake_starts_nothing_again(self):
+        unit = self.ration("service", "print").stdout
+        self.assertIn("\nRestartPreventExitStatus=2\n", unit)
+        reload = shlex.split(re.search(r"^ExecReload=(.*)$", unit, re.M).group(1))
+        configuration = self.folder / "mistake.toml"
+        configuration.write_text("")
+        environment = {"RATION_CONFIG": str(configuration)}
+        words = [*shlex.split(re.search(r"^ExecStart=(.*)$", unit, re.M).group(1)), NODE, "--state", self.folder / "state", "--listen", ""]
+        daemon = subprocess.Popen(words, env={**self.environment, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (daemon.terminate(), daemon.communicate()))
+        self.assertIn("ration", daemon.stdout.readline())
+        again = lambda: subprocess.run(reload, env={**self.environment, **environment}, capture_output=True, text=True)  # noqa: E731
+        self.assertEqual(again().returncode, 0)
+        configuration.write_text("mistake = 1\n")
+        self.assertNotEqual(again().returncode, 0)
+        done = subprocess.run(words, env={**self.environment, **environment}, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr.split()[0]), (2, "E1601"))
+
+    def of_the_machine(self):
+        """The environment without folders of this test's own."""
+        return {key: value for key, value in self.environment.items() if not key.startswith("RATION_")}
+
     @unittest.skipUnless(os.geteuid() == 0, "root installs the unit of the machine")
     def test_a_unit_of_the_package_is_used_as_it_is(self):
         """In a mount namespace, in which a package has installed its unit."""
         own, packaged = "/etc/systemd/system", "/usr/lib/systemd/system"
         script = f"""set -e
-            for folder in {own} {packaged}; do mkdir -p $folder; mount -t tmpfs none $folder; done
+            for folder in /run {own} {packaged}; do mkdir -p $folder; mount -t tmpfs none $folder; done
+            {BIN}/ration events 2>&1 || true
             touch {packaged}/rationd.service
+            {BIN}/ration events 2>&1 || true
             {BIN}/ration service install
             {BIN}/ration service uninstall
             ls {own} {packaged}"""
-        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], env=self.environment, capture_output=True, text=True)
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], env=self.of_the_machine(), capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.split("\n")[-5:], [f"{own}:", "", f"{packaged}:", "rationd.service", ""], done.stdout)
+        without, with_unit = done.stdout.split("\n")[1:4:2]
+        self.assertEqual((without.split()[:2], with_unit.split()), (["ration", "serve"], ["systemctl", "start", "rationd"]))
         self.assertIn(f"the package has installed {packaged}/rationd.service", done.stdout)
+
+
+class PackageScripts(Case):
+    """The scripts that dpkg runs, with programs of this test's own in place of the system's."""
+
+    def said(self, script, *words):
+        programs = self.folder / "programs"
+        programs.mkdir(exist_ok=True)
+        for name in ("systemctl", "systemd-sysusers", "systemd-tmpfiles", "getent", "groupadd", "find"):
+            (programs / name).write_text("#!/bin/sh\n")
+            (programs / name).chmod(0o755)
+        (programs / "ration").write_text(f'#!/bin/sh\nexec {BIN}/ration "$@" {NODE}\n')
+        (programs / "ration").chmod(0o755)
+        done = subprocess.run(["sh", SOURCE / "packaging/debian" / script, *words], env=dict(self.environment, PATH=f"{programs}:{os.environ['PATH']}"), capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def test_the_first_installation_says_what_comes_next(self):
+        said = self.said("postinst", "configure", "")
+        self.assertIn("ration config init", said)
+        self.assertIn("systemctl enable --now rationd", said)
+        self.assertEqual(self.said("postinst", "configure", "0.9.0"), "")
+
+    def test_a_removal_names_what_still_runs(self):
+        self.assertEqual(self.said("prerm", "remove"), "")
+        self.holding("trains", "1GiB", "--limit", "2GiB")
+        self.assertEqual(self.said("prerm", "upgrade", "1.1.0"), "")
+        (line,) = self.said("prerm", "remove").splitlines()
+        self.assertIn("/trains", line)
 
 
 class WithoutSystemd(Case):

@@ -82,7 +82,7 @@ TEST_F(Frame, TimesAreLocalAndTheNewestEventIsTheFirst) {
   const TimeZone china("CST-8");
   View view = view_of(snapshot(usual_rows()));
   int id = 0;
-  for (const char* time : {"2026-01-14T12:03:58.214Z", "2026-01-14T17:03:58.214Z"})
+  for (const char* time : {"2026-01-14T17:03:58.214Z", "2026-01-14T12:03:58.214Z"})  // the daemon was told late
     take_event(view, read_event({{"id", ++id}, {"time", time}, {"type", "ended"}, {"text", "of it"}}));
   const std::string text = draw(view, 80, 24, true).text(false);
   EXPECT_TRUE(holds(lines_of(text)[0], "  09:46:40  daemon")) << text;
