@@ -38,7 +38,11 @@ Fix limit_fix(const std::string& workload, Bytes needed, const LimitRoom& room) 
             Changes::kLimit};
   const std::string look = room.gpu ? command({"explain", "--gpu", gpu}) : command({"explain"});
   const std::string no_limit = fmt::format("no limit would allow more than {} now", format_size(room.grantable));
-  if (!room.policy.empty()) return {fmt::format("{}   ({}: {})", command({"config", "print"}), no_limit, room.policy)};
+  if (!room.policy.empty() && room.of_claim)
+    return {fmt::format("{}   (who holds what); ask for less, or claim more ({}: {})", look, no_limit, room.policy)};
+  if (!room.policy.empty())
+    return {fmt::format("{}   once root has raised this limit; or ask for less ({}: {})", command({"config", "reload"}),
+                        no_limit, room.policy)};
   if (!room.tenant.name.empty()) {
     const Bytes more = room.tenant.limit + needed - std::min(needed, room.grantable);
     return {fmt::format("{}   ({}: tenant {} has a limit of {})",

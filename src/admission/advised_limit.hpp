@@ -41,7 +41,8 @@ struct LimitRoom {
   std::optional<int> gpu;     ///< the device's number
   bool several_gpus = false;  ///< the workload has a limit on other devices, too
   TenantLimit tenant{};       ///< set instead of a promise
-  std::string policy{};       ///< the policy that sets the limit, if one does; `ration set` cannot change such a limit
+  std::string policy{};       ///< the policy or claim that sets the limit; `ration set` cannot change such a limit
+  bool of_claim = false;      ///< `policy` is a claim
 };
 
 /// The setting that a fix changes by `ration set`.

@@ -120,9 +120,9 @@ Fix limit_advice(const Denial& denial, const book::BookSnapshot& book, bool runn
     return {command({"set", book.name, gpu.empty() ? "" : "--gpu", gpu, "--limit", exact_size(*limit)}),
             Changes::kLimit};
   }
-  if (needed <= account.granted) return {held_back_fix(device_text(denial.device, index_of))};
+  if (needed <= account.granted) return {held_back_fix(device_text(denial.device, index_of), has_waited(denial, book))};
   // Where others' guarantees left less than the granted limit, a larger limit alone would not help.
-  if (denial.limit < std::min(account.granted, account.own_limit))
+  if (denial.limit < std::min(account.granted, account.own_limit) && !has_waited(denial, book))
     return {run_again(book, running, granted_gpus(book, index_of), *limit, {"--on-deny", "wait"})};
   return {run_again(book, running, granted_gpus(book, index_of), *limit)};
 }
@@ -171,9 +171,21 @@ Fix fix(const Denial& denial, const book::BookSnapshot& book, bool running, cons
 
 }  // namespace
 
-std::string held_back_fix(const std::string& gpu) {
-  return command({"explain", gpu.empty() ? "" : "--gpu", gpu}) +
-         "   (who holds what, and for whom the rest is kept); or wait: --on-deny wait";
+std::string held_back_fix(const std::string& gpu, bool has_waited) {
+  return command({"explain", gpu.empty() ? "" : "--gpu", gpu}) + "   (who holds what, and for whom the rest is kept)" +
+         (has_waited ? "; or ask for less, wait longer, or use another --gpu" : "; or wait: --on-deny wait");
+}
+
+bool has_waited(const Denial& denial, const book::BookSnapshot& book) {
+  return book.on_deny == book::OnDeny::kWait && denial.waited_ns > 0;
+}
+
+std::vector<const char*> denial_names() {
+  std::vector<const char*> names;
+  for (const DenialReason reason : {DenialReason::kLimit, DenialReason::kDeviceFull, DenialReason::kNoAccount,
+                                    DenialReason::kShare, DenialReason::kTableFull, DenialReason::kHostLimit})
+    names.push_back(name_of(reason));
+  return names;
 }
 
 const char* name_of(DenialReason reason) {
@@ -201,7 +213,8 @@ DenialExplained explain_denial(const Denial& denial, const book::BookSnapshot& b
                             because(denial, book, index_of),
                             {},
                             fix(denial, book, running, room, index_of)};
-  if (denial.reason == DenialReason::kLimit && denial.device_free != book::kUnknownBytes)
+  if (denial.reason == DenialReason::kLimit && denial.device_free != book::kUnknownBytes &&
+      denial.device_free >= denial.requested.count())
     explained.not_because = say<"denial.device_was_not_full">("free_bytes"_is(Bytes{denial.device_free}));
   return explained;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "admission/advised_limit.hpp"
 #include "base/message.hpp"
@@ -23,6 +24,9 @@ struct DenialExplained {
 /// host_limit, book.
 [[nodiscard]] const char* name_of(book::DenialReason reason);
 
+/// Returns these words for all reasons that a denial of a governed workload can have.
+[[nodiscard]] std::vector<const char*> denial_names();
+
 /// A function that returns the index of a device as nvidia-smi counts; absent if this machine does not show the device.
 using DeviceIndex = std::function<std::optional<int>(const book::DeviceUuid&)>;
 
@@ -33,8 +37,11 @@ using DeviceIndex = std::function<std::optional<int>(const book::DeviceUuid&)>;
                                              const std::optional<LimitRoom>& room, const DeviceIndex& index_of);
 
 /// Returns the command for a workload whose configured limit would suffice, but whose limit in force is lower, because
-/// other workloads need the room. `gpu` is empty if unknown.
-[[nodiscard]] std::string held_back_fix(const std::string& gpu);
+/// other workloads need the room. `gpu` is empty if unknown. Advises a wait, unless the request `has_waited`.
+[[nodiscard]] std::string held_back_fix(const std::string& gpu, bool has_waited);
+
+/// Returns true if the program chose to wait for memory, and the request waited before it was denied.
+[[nodiscard]] bool has_waited(const book::Denial& denial, const book::BookSnapshot& book);
 
 struct DenialId {
   std::uint64_t run = 0, number = 0;

@@ -59,6 +59,9 @@ inline constexpr MessageRow kMessageTable[] = {
     {"limit.gives_back", "it must give back memory that is guaranteed to {tenants}"},
     {"limit.gives_back_slices", "it must give back memory that slices or keep_free need"},
     {"limit.kept", "the rest is kept for {tenants}"},
+    {"limit.held", "others hold {held_bytes} (the most: {holder}, {holder_bytes})"},
+    {"limit.held_and_kept", "others hold {held_bytes} (the most: {holder}, {holder_bytes}), and {kept_bytes} are kept for {tenants}"},
+    {"limit.ungoverned", "ungoverned processes"},
     {"limit.rest_is_taken", "the rest is guaranteed to others, reserved, or in use"},
     {"limit.own_request", "the program itself set a lower limit"},
     {"limit.policy", "the policy at {place} sets {limit_bytes}"},
@@ -310,6 +313,7 @@ inline constexpr MessageRow kMessageTable[] = {
     // The configuration.
     {"configuration.broken", "{place}: {problem}; {fix}"},
     {"configuration.rejected", "a new configuration was rejected: {reason}"},
+    {"configuration.accepted", "the daemon uses the configuration as it was last read"},
     {"configuration.unchanged", "the configuration was read again: nothing changed"},
     {"configuration.changed", "the configuration changed: {changes}"},
     {"schedule.set", "schedule {schedule} ({days} {hours}: {limits}) was set by {by}"},

@@ -210,11 +210,15 @@ Result<std::vector<std::string>> Daemon::reload() {
       fresh = tl::unexpected(admission::too_much(broken));
   }
   if (!fresh) {
-    publish({config_rejected_event(fresh.error())});
+    Event rejected = config_rejected_event(fresh.error());
+    last_reload_.rejected = rejected.text;
+    publish({std::move(rejected)});
+    if (options_.print) options_.print(fresh.error());
     return tl::unexpected(fresh.error());
   }
   std::vector<std::string> lines = config::difference(engine_.configuration(), *fresh);
   engine_.configure(std::move(*fresh));
+  last_reload_ = {{}, unix_time_ns()};
   keep_accepted();
   recorder_.history().set_longest_step(longest_step(engine_.configuration().daemon));
   recorder_.history().set_usage_kept(usage_kept(engine_.configuration().report));

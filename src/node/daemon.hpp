@@ -31,7 +31,8 @@ struct DaemonOptions {
   /// A function that takes the path of the daemon's socket and makes the function that publishes devices to container
   /// engines; empty if nothing is published.
   std::function<PublishDevices(const std::string& socket)> publish_devices;
-  std::string documentation;       ///< folder of the documentation's pages; may be missing
+  std::string documentation;                ///< folder of the documentation's pages; may be missing
+  std::function<void(const Error&)> print;  ///< prints why a reload was rejected; empty if nothing is printed
   CommandOptions command_options;  ///< options added to commands in answers, so that such a command finds this daemon
 };
 
@@ -78,6 +79,7 @@ class Daemon final : private ApiHost {
   void tick_if_stale() override;
   void tick_soon() override;
   Result<std::vector<std::string>> reload() override;
+  const LastReload& last_reload() override { return last_reload_; }
   Result<history::ClosedPeriod> close_period(const std::string& name) override;
 
   struct Watches {
@@ -90,6 +92,7 @@ class Daemon final : private ApiHost {
   Leases leases_;
   DevicePublisher device_publisher_;
   TickPace pace_;
+  LastReload last_reload_;
   bool replaced_ = false;      // true once the daemon of the machine governs the same devices
   bool tick_at_once_ = false;  // true if memory has moved, or a resume may start
   bool slices_due_ = true;     // true if the next tick that finds devices must apply the configured slices

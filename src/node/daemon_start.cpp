@@ -160,6 +160,7 @@ Daemon::Daemon(DaemonOptions options, config::Configuration configuration, histo
                         options_.publish_devices ? options_.publish_devices(endpoints.socket_path) : PublishDevices()),
       announcer_(loop_, stream_options(recorder_.history().path()), options_.command_options),
       api_(*this, loop_, announcer_.stream(), server_options(endpoints, options_.command_options)) {
+  last_reload_.accepted_ns = unix_time_ns();
   engine_.subjects().limits.unchecked.set_leased(
       [this](const std::string& path, int gpu) { return leases_.granted_to(path, gpu); });
   if (!leases_.damage().empty()) engine_.report(daemon_event(leases_.damage()));

@@ -50,6 +50,9 @@ Finding check_daemon(const Session& session) {
   if (text("version") != RATION_VERSION) return warn(what + "; this is " RATION_VERSION, "ration service restart");
   constexpr double kTooLong = 60;
   if (age.value_or(0) > kTooLong) return warn(what + ": the daemon no longer ticks", "ration service restart");
+  for (const auto& check : health->value("checks", nlohmann::json::array()))
+    if (check.value("id", "") == "config" && check.value("status", "") == "warn")
+      return warn(what + ": " + check.value("text", ""), "ration config validate, then: ration config reload");
   if (health->at("problem").is_string()) return warn(what + ": " + text("problem"), "ration events --type daemon");
   return ok(what);
 }

@@ -120,6 +120,7 @@ Result<int> serve(const Session& session, const ServeOptions& options) {
   if (const auto machine = session.machine(); machine && node::machine_daemon_governs(machine->devices))
     return fail("E1504", "root's daemon governs the GPUs of this machine already; a second daemon would contradict it.",
                 "ration ps   (ration run, set and why use that daemon, too)", 1);
+  daemon.print = [&](const Error& error) { session.print_finding(error.id, error.what, error.fix); };
   allow_many_descriptors();
   RATION_TRY(auto started, node::Daemon::start(std::move(daemon)));
   started->run([&] {

@@ -71,6 +71,29 @@ std::string tenant_fix(NodeAccess& node, const nlohmann::json& denial) {
   return "";
 }
 
+/// Returns the command for an ended run whose request exceeds the limit of a policy or claim, which no option of the
+/// run raises; empty if it does not.
+std::string policy_fix(const nlohmann::json& denial) {
+  const json because = denial.value("because_message", json::object());
+  const json reason = because.value("arguments", json::object()).value("reason", json());
+  if (!reason.is_object()) return "";
+  const std::string id = reason.value("message_id", "");
+  if (!id.starts_with("limit.policy") && id != "limit.claim") return "";
+  const Bytes limit = bytes_in(reason.at("arguments"), "limit_bytes");
+  const Bytes needed = bytes_in(denial, "used_bytes") + bytes_in(denial, "requested_bytes");
+  if (needed <= limit) return "";
+  const json gpu = denial.value("gpu", json());
+  return admission::limit_fix("", needed,
+                              {limit,
+                               {},
+                               gpu.is_number() ? std::optional(gpu.get<int>()) : std::nullopt,
+                               false,
+                               {},
+                               reason.value("text", ""),
+                               id == "limit.claim"})
+      .text;
+}
+
 /// Explains a denial by its number, with the limit that would admit it now.
 Result<int> why_denial(const Session& session, const admission::DenialId& number, const std::string& id) {
   RATION_TRY(auto node, NodeAccess::open(session));
@@ -87,9 +110,10 @@ Result<int> why_denial(const Session& session, const admission::DenialId& number
   if (own && !same) return show_denial(about, *own, json::object());
   if (!recorded) return tl::unexpected(recorded.error());
   if (own && !book->live) {
-    const std::string of_tenant = node->is_daemon() ? tenant_fix(*node, *recorded) : "";
+    std::string others = policy_fix(*recorded);
+    if (others.empty() && node->is_daemon()) others = tenant_fix(*node, *recorded);
     // Takes the fix from the book, because only the book has the command line of an ended run.
-    recorded->at("fix") = of_tenant.empty() ? own->at("fix") : json(of_tenant);
+    recorded->at("fix") = others.empty() ? own->at("fix") : json(others);
   }
   return show_denial(about, *recorded, node->source());
 }

@@ -40,6 +40,7 @@ class ApiHost : public NodeHost {
   /// Makes the next tick come at the faster rate, because a change is expected.
   virtual void tick_soon() = 0;
   virtual Result<std::vector<std::string>> reload() = 0;
+  [[nodiscard]] virtual const LastReload& last_reload() = 0;
   virtual Result<history::ClosedPeriod> close_period(const std::string& name) = 0;
 };
 

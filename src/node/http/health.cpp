@@ -24,7 +24,8 @@ json health_json(const Health& health, const Viewer& viewer) {
   const auto shown = [&](const Message& wrong) {
     return wrong.empty() || !viewer.totals_only ? wrong : Message(kSomeProblem);
   };
-  const Message problem = shown(health.recorded.problem);
+  const Message not_recorded = shown(health.recorded.problem);
+  const Message problem = not_recorded.empty() ? shown(health.reload.rejected) : not_recorded;
   json data{{"version", RATION_VERSION},
             {"started", utc(health.counters.started_ns)},
             {"last_look", utc(now.time_ns)},
@@ -61,7 +62,8 @@ json health_json(const Health& health, const Viewer& viewer) {
     data["checks"].push_back(std::move(row));
   };
   check("gpu.driver", now.machine_problem, say<"daemon.has_driver">("version"_is(now.driver_version)));
-  check("disk.history", problem.empty() ? health.recorded.set_aside : problem, fixed<"daemon.records">());
+  check("disk.history", not_recorded.empty() ? health.recorded.set_aside : not_recorded, fixed<"daemon.records">());
+  check("config", health.reload.rejected, fixed<"configuration.accepted">());
   check("socket", health.unreachable, say<"daemon.listens">("place"_is(health.socket)));
   if (health.address) check("port", health.port_problem, say<"daemon.listens">("place"_is(*health.address)));
   check("books", {},

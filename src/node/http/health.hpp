@@ -10,6 +10,12 @@
 
 namespace ration::node {
 
+/// The outcome of the last time that the daemon read the configuration.
+struct LastReload {
+  Message rejected;               ///< why the configuration was rejected; empty if it was accepted
+  std::uint64_t accepted_ns = 0;  ///< time at which a configuration was last accepted
+};
+
 struct Health {
   const Moment& moment;
   const Counters& counters;
@@ -20,6 +26,7 @@ struct Health {
   std::optional<std::string> address;  ///< dashboard address; empty if its port is taken; absent if not requested
   Message port_problem;                ///< why the port is not the requested one; empty if it is
   std::string state_folder;            ///< folder of the database; empty if nothing is saved
+  LastReload reload = {};
 };
 
 /// Renders the state. Anonymous viewers see only problems, without places, processes or counts. Operators also see the

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "admission/denials.hpp"
 #include "base/clock.hpp"
 #include "base/labels.hpp"
 #include "base/strings.hpp"
@@ -188,12 +189,26 @@ void pinned(Exposition& out, const Snapshot& snapshot) {
        [](const HostView& host) { return host.limit < kUnlimited ? host.limit : Bytes{0}; });
 }
 
-void counters(Exposition& out, const Counters& counted) {
+/// Writes the denied requests. Each configured tenant has samples on each device before its first denial, because
+/// Prometheus sees no increase in a series that begins with 1.
+void denials(Exposition& out, const Snapshot& snapshot, const Counters& counted,
+             const std::vector<std::string>& configured) {
+  auto denied = counted.denied;
+  auto bytes_denied = counted.denied_bytes;
+  for (const std::string& tenant : configured) {
+    for (const DeviceView& device : snapshot.devices) {
+      const Counters::TenantOnGpu key{tenant, device.device.index};
+      bytes_denied.try_emplace(key, 0);
+      for (const char* reason : admission::denial_names()) denied.try_emplace({key, reason}, 0);
+    }
+  }
   out.family("ration_denied_total", "counter", "Requests for memory that were denied.");
-  for (const auto& [kind, count] : counted.denied)
-    out.sample(where(kind.where) + "," + label("reason", kind.reason), count);
+  for (const auto& [kind, count] : denied) out.sample(where(kind.where) + "," + label("reason", kind.reason), count);
   out.family("ration_denied_bytes_total", "counter", "Bytes of requests that were denied.");
-  for (const auto& [key, bytes] : counted.denied_bytes) out.sample(where(key), bytes);
+  for (const auto& [key, bytes] : bytes_denied) out.sample(where(key), bytes);
+}
+
+void counters(Exposition& out, const Counters& counted) {
   out.family("ration_trimmed_bytes_total", "counter", "Bytes that workloads gave back when they were asked to trim.");
   for (const auto& [key, bytes] : counted.trimmed_bytes) out.sample(where(key), bytes);
   out.family("ration_byte_seconds_total", "counter",
@@ -321,12 +336,19 @@ std::string metrics_text(const Snapshot& snapshot, const Counters& counted, cons
     tenants(out, snapshot);
     pinned(out, snapshot);
     workloads(out, snapshot, options.most_workloads);
+    denials(out, snapshot, counted, options.tenants);
     counters(out, counted);
     if (options.processes) processes(out, snapshot, options.most_processes);
     out.family("ration_queue_bytes", "gauge", "Memory that the workloads wait for, by tenant.");
     for (const auto& [tenant, bytes] : options.queue_bytes) out.sample(label("tenant", tenant), bytes.count());
   }
   ticks(out, counted);
+  out.family("ration_config_last_reload_successful", "gauge",
+             "1 if the daemon accepted the configuration when it last read it, else 0.");
+  out.sample("", options.reload.rejected.empty() ? 1 : 0);
+  out.family("ration_config_last_reload_success_timestamp_seconds", "gauge",
+             "Time at which the daemon last accepted a configuration.");
+  out.sample("", static_cast<double>(options.reload.accepted_ns / 1'000'000) / 1e3);
   waits(out, options.queue_waits, counted.denied_after);
   out.family("ration_queue_length", "gauge", "Workloads that wait for a lease.");
   out.sample("", options.queue_length);

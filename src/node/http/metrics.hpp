@@ -7,6 +7,7 @@
 #include <string>
 
 #include "node/accounting/counters.hpp"
+#include "node/http/health.hpp"
 #include "node/promises/promises.hpp"
 
 namespace ration::node {
@@ -17,9 +18,11 @@ struct MetricsOptions {
   std::size_t most_processes = 1000;  ///< the most samples of processes; further ones are omitted and counted
   std::size_t most_workloads = 1000;  ///< the most samples of workloads; further ones are omitted and counted
   TenantShares tenant_shares;         ///< the limits and guarantees of the tenants themselves
+  std::vector<std::string> tenants;   ///< the configured tenants
   std::size_t queue_length = 0, stream_clients = 0;
   std::map<std::string, Bytes> queue_bytes;  ///< bytes that leases wait for, by tenant
-  WaitHistogram queue_waits;                 ///< waits of granted leases
+  LastReload reload;
+  WaitHistogram queue_waits;  ///< waits of granted leases
 };
 
 [[nodiscard]] std::string metrics_text(const Snapshot& snapshot, const Counters& counters,

@@ -35,9 +35,11 @@ void Api::install_now() {
     options.totals_only = viewer.totals_only;
     options.processes = host_.engine().configuration().daemon.metrics_processes.value;
     options.tenant_shares = host_.subjects().promises.shares(host_.moment());
+    for (const TenantStatus& tenant : host_.subjects().tenants.all()) options.tenants.push_back(tenant.name);
     options.queue_length = host_.leases().queue().waiting();
     options.queue_bytes = host_.leases().queue().waiting_bytes();
     options.stream_clients = stream_.subscribers();
+    options.reload = host_.last_reload();
     options.queue_waits = host_.leases().waits();
     return plain(metrics_text(some ? *some : host_.engine().snapshot(), host_.recorder().counters(), options),
                  "text/plain; version=0.0.4; charset=utf-8");
@@ -65,7 +67,8 @@ Health Api::health() {
           unreachable_,
           endpoints.tcp_address.empty() ? std::nullopt : std::optional(dashboard_address()),
           port_problem(),
-          host_.engine().options().state_folder};
+          host_.engine().options().state_folder,
+          host_.last_reload()};
 }
 
 }  // namespace ration::node

@@ -89,7 +89,10 @@ class EvenSplit {
 class Balance {
  public:
   explicit Balance(const BalanceInput& input)
-      : capacity_(whole_granules(input.capacity)), guaranteed_(input.reserved > Bytes{0}) {
+      : capacity_(whole_granules(input.capacity)),
+        outside_(input.outside),
+        reserved_(input.reserved),
+        guaranteed_(input.reserved > Bytes{0}) {
     std::map<std::string, std::size_t> index;
     for (const BalanceTenant& tenant : input.tenants) {
       index[tenant.name] = tenants_.size();
@@ -303,6 +306,21 @@ class Balance {
     return std::max(share.in_force, std::min({share.limit_alone, room, minus(tenant.limit, inside)}));
   }
 
+  /// Adds what others hold and what is kept for others.
+  void add_holders(Balanced& result, const Share& share) const {
+    result.held = result.held_most = outside_;
+    result.kept_by_all = reserved_;
+    for (const Share& other : shares_) {
+      if (&other == &share) continue;
+      result.held += other.account->used;
+      result.kept_by_all += kGranule * minus(other.guarantee, other.used);
+      if (other.account->used > result.held_most)
+        result.holder = other.account->id, result.held_most = other.account->used;
+    }
+    for (const Tenant& tenant : tenants_)
+      if (&tenant != &tenants_[share.tenant]) result.kept_by_all += kGranule * tenant.reserve;
+  }
+
   [[nodiscard]] Balanced result_for(const Share& share) const {
     Balanced result;
     result.id = share.account->id;
@@ -317,6 +335,7 @@ class Balance {
     else
       result.reason = tenant_rooms()[share.tenant] == 0 ? LimitReason::kTenantLimit : LimitReason::kGuarantees;
     if (result.reason == LimitReason::kTenantLimit) return result;
+    add_holders(result, share);
     std::uint64_t most = 0;
     for (const Share& other : shares_) {
       const std::uint64_t unused = minus(other.guarantee, other.used);
@@ -326,15 +345,18 @@ class Balance {
       const bool of_tenant = other.own <= other.used && other.tenant != share.tenant;
       result.beneficiary = of_tenant ? tenants_[other.tenant].name : other.account->id;
     }
+    result.kept = kGranule * most;
     if (result.reason == LimitReason::kMustShrink) return result;
     for (const Tenant& tenant : tenants_) {
       const bool own = &tenant == &tenants_[share.tenant];
       if (!own && tenant.reserve > most) most = tenant.reserve, result.beneficiary = tenant.name;
     }
+    result.kept = kGranule * most;
     return result;
   }
 
   std::uint64_t capacity_;
+  Bytes outside_, reserved_;  // as in the input
   bool guaranteed_;  ///< true if anything is guaranteed or reserved, so that the limits must fit into the capacity
   std::vector<Tenant> tenants_;
   std::vector<Share> shares_;
@@ -357,6 +379,15 @@ Message to_text(const Balanced& balanced) {
                                           : say<"limit.gives_back">("tenants"_is(balanced.beneficiary));
     case LimitReason::kGuarantees:
       break;
+  }
+  if (balanced.held > balanced.kept_by_all) {
+    const Message holder = balanced.holder.empty() ? Message(fixed<"limit.ungoverned">()) : Message(balanced.holder);
+    return balanced.beneficiary.empty()
+               ? say<"limit.held">("held_bytes"_is(balanced.held), "holder"_is(holder),
+                                   "holder_bytes"_is(balanced.held_most))
+               : say<"limit.held_and_kept">("held_bytes"_is(balanced.held), "holder"_is(holder),
+                                            "holder_bytes"_is(balanced.held_most), "kept_bytes"_is(balanced.kept),
+                                            "tenants"_is(balanced.beneficiary));
   }
   return balanced.beneficiary.empty() ? say<"limit.rest_is_taken">()
                                       : say<"limit.kept">("tenants"_is(balanced.beneficiary));

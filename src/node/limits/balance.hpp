@@ -58,6 +58,7 @@ struct BalanceInput {
   Bytes capacity;  ///< total less reservations and ungoverned use
   std::vector<BalanceAccount> accounts;
   std::vector<BalanceTenant> tenants;
+  Bytes outside = Bytes{0};   ///< ungoverned use, which `capacity` leaves out
   Bytes reserved = Bytes{0};  ///< memory that is kept free, or is in slices without a workload
 };
 
@@ -76,6 +77,11 @@ struct Balanced {
   LimitReason reason = LimitReason::kConfigured;
   /// The other account, or the other tenant, with the largest unused guarantee; empty if there is none.
   std::string beneficiary;
+  Bytes kept;              ///< unused part of the beneficiary's guarantee
+  Bytes kept_by_all;       ///< unused parts of all others' guarantees, and what is reserved
+  Bytes held;              ///< bytes that other accounts and ungoverned processes hold
+  std::string holder;      ///< the other account that holds the most; empty for ungoverned processes
+  Bytes held_most;         ///< bytes of `holder`
   bool shrinking = false;  ///< usage exceeds `in_force`
 };
 
@@ -83,7 +89,8 @@ struct Balanced {
 /// the caller's error: they are still assigned, but promises 1 and 2 do not hold then.
 [[nodiscard]] std::vector<Balanced> balance(const BalanceInput& input);
 
-/// Returns why the limit is not as configured: `the rest is kept for nlp`.
+/// Returns why the limit is not as configured: `the rest is kept for nlp` or, if others hold more than is kept,
+/// who holds it.
 [[nodiscard]] Message to_text(const Balanced& balanced);
 
 }  // namespace ration::node

@@ -242,7 +242,8 @@ void BalancingRule::set_capacity(const Moment& moment, const machine::Device& de
   const Bytes used = device.total - std::min(device.total, device.room());
   // `others` is ungoverned use and the driver's own use, smoothed by Settled.
   const Bytes others = others_[device.uuid].note(used - std::min(used, governed));
-  input.capacity = device.total - std::min(device.total, others);
+  input.outside = std::min(device.total, others);
+  input.capacity = device.total - input.outside;
   input.reserved = DevicePromises::reserved_on(moment, device) + subjects_.promises.kept_for_claims(moment, device);
   input.capacity -= std::min(input.capacity, input.reserved);
 }

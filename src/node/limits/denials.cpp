@@ -28,7 +28,8 @@ void Denials::add_largest_holder(const Moment& moment, const Workload& workload,
                                 "limit_bytes"_is(denial.limit), "configured_bytes"_is(*configured),
                                 "reason"_is(limits_.find(workload.path)->accounts[denial.account].held_back_by));
     if (denial.used + denial.requested <= *configured && explained.fix.changes == admission::Changes::kLimit)
-      explained.fix = {admission::held_back_fix(gpu ? std::to_string(*gpu) : "")};
+      explained.fix = {
+          admission::held_back_fix(gpu ? std::to_string(*gpu) : "", admission::has_waited(denial, workload.book))};
   }
   if (denial.reason != book::DenialReason::kDeviceFull || !gpu) return;
   Bytes most;
@@ -77,7 +78,7 @@ Event Denials::event_of(const Moment& moment, const Workload& workload, const bo
   denied.waited_ns = denial.waited_ns;
   denied.held_back_from = held_back_from(workload, denial);
   Event event = denied_event(event_subject(moment, workload, denial.device), std::move(denied),
-                             workload.book.on_deny == book::OnDeny::kWait && denial.waited_ns > 0);
+                             admission::has_waited(denial, workload.book));
   event.time = history::to_ms(denial.time_ns);
   event.pid = denial.pid;
   event.fix = std::move(why.fix.text);

@@ -34,9 +34,10 @@ admission::Promise largest_promise(const BalanceInput& input, std::size_t except
 /// Names the obstacle to `needed` bytes. The obstacle is the policy that sets the limit; otherwise the tenant's limit,
 /// if the bytes would fit without that limit; otherwise a promise, if more bytes would fit without that promise.
 void add_obstacle(admission::LimitRoom& room, const BalanceInput& input, std::size_t index, Bytes needed,
-                  const std::string& policy) {
+                  const Message& policy) {
   if (input.accounts[index].limit < needed) {
     room.policy = policy;
+    room.of_claim = policy.id() == "limit.claim";
     return;
   }
   BalanceInput without = input;

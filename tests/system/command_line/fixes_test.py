@@ -292,5 +292,22 @@ class WithoutADaemon(Fixes):
 
 
 
+class UnderAPolicy(Case):
+    configuration = """
+[[policy]]
+match = { users = ["root"] }
+limit = "3GiB"
+per = "user"
+"""
+
+    @unittest.skipUnless(os.geteuid() == 0, "the policy is for root")
+    def test_a_request_that_no_option_of_the_run_admits_is_not_repeated(self):
+        for options in ((), ("--on-deny", "wait:100ms")):
+            self.ration("run", self.node, "--name", "greedy", "--limit", "5GiB", *options, "--", BIN / "ration-workload", "hold", "4GiB")
+            said = self.ration("why", self.node).stdout
+            self.assertRegex(said, r"\nfix      ration config .*reload   once root has raised this limit; or ask for less \(.*ration\.toml:\d+ sets 3\.00 GiB")
+            self.assertNotIn("--on-deny", said)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.error
 import urllib.parse
@@ -129,6 +130,10 @@ class Metrics(unittest.TestCase):
         self.assertGreater(self.value("ration_workload_idle_seconds", workload="train", tenant="nlp", gpu="0"), 0)
         self.assertEqual(self.value("ration_workload_waiting", workload="train", tenant="nlp", gpu="0"), 0)
         self.assertEqual(self.value("ration_denied_total", tenant="vision", gpu="0", reason="limit"), 2)
+        self.assertEqual([self.value("ration_denied_total", tenant="nlp", gpu=gpu, reason=reason) for gpu in ("0", "1") for reason in ("limit", "device_full")], [0] * 4)
+        self.assertEqual(self.value("ration_denied_bytes_total", tenant="nlp", gpu="1"), 0)
+        self.assertEqual(self.value("ration_config_last_reload_successful"), 1)
+        self.assertLessEqual(abs(self.value("ration_config_last_reload_success_timestamp_seconds") - time.time()), 3600)
         self.assertEqual(self.value("ration_denied_bytes_total", tenant="vision", gpu="0"), 2 * GIB + 1000 * MIB)
         self.assertEqual(self.value("ration_guard_up", tenant="vision"), 2)
         self.assertEqual(self.value("ration_violations_total", tenant="vision"), 1)

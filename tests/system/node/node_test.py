@@ -514,6 +514,17 @@ match = { users = ["nobody-of-that-name"] }
         self.assertIn("E1801", done.stderr)
         self.assertIn("nlp", done.stderr)
 
+    def last_reload(self):
+        """What the metrics, the daemon's health and the doctor say about it."""
+        connection = UnixConnection(self.folder / "ration.sock")
+        connection.request("GET", "/metrics")
+        (metric,) = re.findall(r"^ration_config_last_reload_successful (.)$", connection.getresponse().read().decode(), re.M)
+        connection.close()
+        (check,) = [check for check in self.get("/api/v1/health")["checks"] if check["id"] == "config"]
+        done = self.ration("doctor", NODE, "--only", "daemon")
+        self.assertEqual("limti" in done.stdout, check["status"] == "warn", done.stdout)
+        return metric, check["status"]
+
     def test_a_wrong_configuration_is_refused_whole(self):
         good = (self.folder / "ration.toml").read_text()
         (self.folder / "ration.toml").write_text(good.replace('"4GiB"', '"5GiB"') + '[defaults]\nlimti = "1GiB"\n')
@@ -521,11 +532,16 @@ match = { users = ["nobody-of-that-name"] }
         self.assertEqual((status, problem["id"]), (400, "E1601"))
         self.assertIn("limti", problem["detail"])
         self.assertEqual(self.get("/api/v1/tenants")[0]["accounts"][0]["limit_bytes"], 4 * GIB)
+        self.assertEqual(self.last_reload(), ("0", "warn"))
         (self.folder / "ration.toml").write_text(good.replace('"4GiB"', '"5GiB"'))
         status, answer = self.ask("POST", "/api/v1/reload", {})
         self.assertEqual(status, 200)
         self.assertIn("4GiB → 5GiB", answer["data"]["changes"][0])
         self.assertEqual(self.get("/api/v1/tenants")[0]["accounts"][0]["limit_bytes"], 5 * GIB)
+        self.assertEqual(self.last_reload(), ("1", "ok"))
+        daemon, self.daemon = self.daemon, None
+        daemon.terminate()
+        self.assertRegex(daemon.communicate()[1], r"^E1601 ration: .*limti.*\n      ")
 
 
 class Waiting(Case):
@@ -725,6 +741,21 @@ class Restarting(Case):
         self.assertEqual(len(denials), len(set(denials)))
         self.assertIsNone(keeper.poll(), "the program was disturbed")
 
+    def test_what_the_daemon_learns_late_is_listed_by_its_time(self):
+        self.stop(signal.SIGKILL)
+        script = f"{BIN}/ration-workload hold 2GiB; exec {BIN}/ration-workload hold 512MiB"
+        greedy = subprocess.Popen([BIN / "ration", "run", NODE, "--name", "greedy", "--limit", "1GiB", "--", "sh", "-c", script], env=self.environment,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (greedy.terminate(), greedy.communicate()))
+        self.assertIn("holding", greedy.stdout.readline())
+        self.start()
+        self.until(lambda: self.events("denied"), "the denial")
+        numbers = [event["id"] for event in json.loads(self.ration("events", "-o", "json").stdout)["data"]]
+        self.assertEqual(numbers, sorted(numbers), "a program goes on after the last number")
+        times = [line.split()[0] for line in self.ration("events").stdout.splitlines()]
+        self.assertGreater(len(times), 2)
+        self.assertEqual(times, sorted(times))
+
     def test_programs_run_and_are_held_while_nobody_watches(self):
         self.stop(signal.SIGKILL)
         done = self.ration("run", NODE, "--limit", "1GiB", "--", BIN / "ration-workload", "hold", "2GiB")
@@ -819,6 +850,14 @@ class Starting(Case):
         self.assertIn(error + " ration: ", done.stderr)
         self.assertEqual(done.stdout, "")
         return done
+
+    def test_beside_another_daemon_the_command_that_is_advised_works(self):
+        advised = re.search(r"RATION_RUNTIME_DIR=FOLDER (ration serve .*)", self.refused("E1504", "--state", self.folder / "x", "--listen", "").stderr).group(0)
+        own = self.folder / "own"
+        words = advised.replace("FOLDER", str(own)).replace("ration serve", f"exec {BIN}/ration serve --listen ''")
+        daemon = subprocess.Popen(["sh", "-c", words], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (daemon.terminate(), daemon.communicate()))
+        self.assertIn(f"socket {own}/ration.sock", daemon.stdout.readline())
 
     def test_only_one_daemon_has_the_place(self):
         self.assertIn(str(self.daemon.pid), self.refused("E1504", "--state", self.folder / "other", "--listen", "").stderr)

@@ -48,7 +48,7 @@ TEST(LimitFix, WhereItsTenantsLimitStandsInTheWayThatIsRaised) {
 TEST(LimitFix, WhereAPolicySetsTheLimitItIsNamedAndNobodyElse) {
   admission::LimitRoom room{6_GiB, {"nlp", 8_GiB, 2_GiB}, 0, false, {}, "the policy at ration.toml:3:9 sets 6.00 GiB"};
   const std::string fix = limit_fix("serve", 7_GiB, room).text;
-  EXPECT_EQ(fix.rfind("ration config print ", 0), 0U) << fix;
+  EXPECT_EQ(fix.rfind("ration config reload ", 0), 0U) << fix;
   EXPECT_NE(fix.find("the policy at ration.toml:3:9 sets 6.00 GiB"), std::string::npos) << fix;
   EXPECT_EQ(fix.find("nlp"), std::string::npos) << fix;
 }

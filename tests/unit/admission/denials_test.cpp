@@ -52,6 +52,22 @@ TEST_F(DenialsTest, ALimitIsNamedWithWhatWasHeldAndWhatWasAsked) {
   EXPECT_EQ(explained.fix.text, "ration set nlp --limit 6GiB");
 }
 
+TEST_F(DenialsTest, WhoHasWaitedIsNotToldToWait) {
+  EXPECT_NE(held_back_fix("0", false).find("--on-deny wait"), std::string::npos);
+  EXPECT_EQ(held_back_fix("0", true).find("--on-deny wait"), std::string::npos);
+  book_.accounts[0].granted = book_.accounts[0].own_limit = 4'500_MiB;
+  book_.on_deny = book::OnDeny::kWait;
+  denial_.waited_ns = 3'000'000'000;
+  EXPECT_EQ(explain(false).fix.text.find("--on-deny wait"), std::string::npos);
+}
+
+TEST_F(DenialsTest, AFullDeviceIsRuledOutOnlyIfTheRequestWouldHaveFitted) {
+  denial_.device_free = (460_MiB).count();
+  EXPECT_EQ(explain().not_because, "");
+  denial_.device_free = denial_.requested.count();
+  EXPECT_EQ(explain().not_because, "the GPU was full: 1.00 GiB were free");
+}
+
 TEST_F(DenialsTest, WhatHasEndedIsStartedAgainWithMore) {
   EXPECT_EQ(explain(false).fix.text, "ration run --name nlp --gpu 0 --limit 6GiB -- python train.py --name 'x;y'");
 }

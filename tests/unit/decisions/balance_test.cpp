@@ -58,6 +58,19 @@ TEST(Balance, AGuaranteeIsNamedByItsOwner) {
   EXPECT_EQ(to_text(by_name(input).at("b")), "the rest is kept for nlp/train") << "its own";
 }
 
+TEST(Balance, WhereOthersHoldMoreThanIsKeptTheHoldersAreNamed) {
+  BalanceInput input{
+      16_GiB,
+      {account("b", 8_GiB, 0_GiB, 0_GiB), account("big", kUnlimited, 0_GiB, 9_GiB), account("g1", 5_GiB, 5_GiB, 4_GiB)},
+      {}};
+  EXPECT_EQ(to_text(by_name(input).at("b")),
+            "others hold 13.0 GiB (the most: big, 9.00 GiB), and 1.00 GiB are kept for g1");
+  input.accounts.back().used = 5_GiB;
+  EXPECT_EQ(to_text(by_name(input).at("b")), "others hold 14.0 GiB (the most: big, 9.00 GiB)");
+  input.outside = 10_GiB;
+  EXPECT_EQ(to_text(by_name(input).at("b")), "others hold 24.0 GiB (the most: ungoverned processes, 10.0 GiB)");
+}
+
 TEST(Balance, TheGuaranteeOfATenantThatRunsNothingIsNamed) {
   BalanceInput input{40_GiB, {account("b", kUnlimited, 0_GiB, 5_GiB)}, {{"nlp", kUnlimited, 8_GiB}}};
   EXPECT_EQ(by_name(input).at("b").in_force, 32_GiB);

@@ -195,6 +195,11 @@ TEST_F(RecorderTest, HealthSaysWhatIsWrongAndWhere) {
   EXPECT_EQ(check(answer, "port"), "warn: 1 is taken");
   EXPECT_TRUE(answer.at("problem").is_null());
   EXPECT_TRUE(answer.at("folders").is_array());
+  health.reload.rejected = "ration.toml:3: no";
+  answer = health_json(health, tenant);
+  EXPECT_EQ(check(answer, "config"), "warn: ration.toml:3: no");
+  EXPECT_EQ(answer.at("problem"), "ration.toml:3: no");
+  EXPECT_EQ(check(answer, "disk.history"), "warn: kept as x");
   health.recorded.problem = "the disk is full";
   moment_.snapshot.driver_version.clear(), moment_.snapshot.machine_problem = "no driver";
   answer = health_json(health, tenant);

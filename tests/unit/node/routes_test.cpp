@@ -30,11 +30,13 @@ class NoDaemon final : public ApiHost {
   void tick_if_stale() override {}
   void tick_soon() override {}
   Result<std::vector<std::string>> reload() override { return std::vector<std::string>{}; }
+  [[nodiscard]] const LastReload& last_reload() override { return last_reload_; }
   Result<history::ClosedPeriod> close_period(const std::string&) override { return history::ClosedPeriod{}; }
 
  private:
   Engine engine_{NodeOptions{}, config::Configuration{}};
   Leases leases_;
+  LastReload last_reload_;
   DevicePublisher publisher_{engine_.subjects().claims, {}};
 };
 

@@ -42,6 +42,9 @@ export const messages: Record<string, string> = {
   "limit.gives_back": "须归还 {tenants} 的保底显存",
   "limit.gives_back_slices": "须归还划给切片或保持空闲的部分",
   "limit.kept": "其余为 {tenants} 保留",
+  "limit.held": "其他程序占用 {held_bytes}（最多的是 {holder}：{holder_bytes}）",
+  "limit.held_and_kept": "其他程序占用 {held_bytes}（最多的是 {holder}：{holder_bytes}），另有 {kept_bytes} 为 {tenants} 保留",
+  "limit.ungoverned": "未受管的进程",
   "limit.rest_is_taken": "其余是他人的保底显存、已被预留或正在使用",
   "limit.own_request": "程序自己设了更低的上限",
   "limit.policy": "{place} 处的策略给出 {limit_bytes}",
@@ -284,6 +287,7 @@ export const messages: Record<string, string> = {
   // The configuration.
   "configuration.broken": "{place}：{problem}；{fix}",
   "configuration.rejected": "新配置无效：{reason}",
+  "configuration.accepted": "守护进程使用最近一次读取的配置",
   "configuration.unchanged": "已重新读取配置：没有变化",
   "configuration.changed": "配置已更改：{changes}",
   "schedule.set": "{by} 设置了时间表 {schedule}（{days} {hours}：{limits}）",
