@@ -250,10 +250,12 @@ class Day:
         self.denied("patient", "1GiB", "--limit", "2GiB", "--on-deny", "wait:200ms")
         self.run(self.one, "waits", "vision", 0, "--limit", "2GiB", "--on-deny", "wait:10m", "--", BIN / "ration-workload", "hold", "1GiB")
         self.program(self.one, "later", "nlp", 1, CALLS_UNLISTED, "--limit", "256MiB")
-        with open(self.two.folder / "ration.toml", "a") as file:
-            file.write("[mistake]\n")
+        configuration = self.two.folder / "ration.toml"
+        good = configuration.read_text()
+        configuration.write_text(good + "[mistake]\n")
         self.two.ration("config", "reload")
         self.hear("RationConfigurationRejected")
+        configuration.write_text(good)
         # The second daemon is killed, and when it comes back there is no GPU.
         self.hear("RationLooksCostTooMuch")
         self.two.end(signal.SIGKILL)
