@@ -40,6 +40,7 @@ constexpr PublicPath kPublic[] = {
     // Paths that identify their clients by other means: a container by its pid namespace, a user by the socket.
     {"GET", "/api/v1/workloads/{name}/explain"},
     {"POST", "/api/v1/workloads"},
+    {"POST", "/api/v1/workloads/{name}/stop"},
     {"POST", "/api/v1/leases"},
     // Dashboard and documentation: pages without numbers, except the totals that the dashboard's page contains.
     {"GET", "/"},

@@ -333,6 +333,8 @@ class Contract(unittest.TestCase):
     def test_what_is_stopped_is_as_described(self):
         scene.holding("short", "1GiB", "--limit", "2GiB", "--gpu", "1")
         path = "/api/v1/workloads/short/stop"
+        status, _, content = scene.raw("POST", path, {"kill": True}, tcp=True, Authorization="Bearer " + scene.token)
+        self.assertEqual((status, json.loads(content)["id"]), (403, "E1523"), "a page in a browser ends no programs")
         for body in ({}, {"kill": True}):
             status, headers, content = scene.raw("POST", path, body)
             if body and status == 404:
