@@ -378,6 +378,7 @@ void Runtime::State::make(const GpuOptions& options, const std::vector<std::size
     LogicalGpu logical_gpu;
     logical_gpu.gpu = device.gpu;
     logical_gpu.configured = limit;
+    logical_gpu.is_capped = device.limit.has_value();
     logical_gpu.memory =
         make_memory(device.gpu, limit, grows(device.gpu, options, environment), managed, options, environment);
     made.push_back(std::move(logical_gpu));

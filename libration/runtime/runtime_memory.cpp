@@ -80,7 +80,8 @@ void Runtime::State::apply_limit(std::size_t gpu) {
   for (LogicalGpu& each : logical_gpus) {
     if (each.gpu != gpu) continue;
     const double share = configured > 0 ? static_cast<double>(each.configured.count()) / configured : 1;
-    each.memory->set_limit(Bytes{static_cast<std::uint64_t>(share * static_cast<double>(most.count()))});
+    const Bytes part{static_cast<std::uint64_t>(share * static_cast<double>(most.count()))};
+    each.memory->set_limit(each.is_capped ? std::min(part, each.configured) : part);
   }
 }
 

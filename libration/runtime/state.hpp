@@ -44,6 +44,7 @@ struct Configuration {
 struct LogicalGpu {
   std::size_t gpu = 0;  // index among the physical GPUs
   Bytes configured;     // the planned limit; set_memory_limit() divides a new limit in proportion to these
+  bool is_capped;       // `configured` is the program's own number: no limit raises the device above it
   std::unique_ptr<pool::Allocator> memory;
   std::unique_ptr<Tags> tags = std::make_unique<Tags>();
 };
@@ -82,7 +83,8 @@ struct Runtime::State {
   /// Makes the devices as configured. Throws where TensorFlow throws.
   void make_as_configured() { make(options_from_configuration(), visible_gpus()); }
   void make(const GpuOptions& options, const std::vector<std::size_t>& visible_places);
-  /// Divides the device's limit among its logical devices, in proportion to their configured limits.
+  /// Divides the device's limit among its logical devices, in proportion to their configured limits. A device with a
+  /// number of its own gets at most this number.
   void apply_limit(std::size_t gpu);
   /// Returns the account of the GPU, or nullopt if this process has no book or the GPU is not in it.
   [[nodiscard]] std::optional<runtime::OwnAccount> own_account(std::size_t gpu) const;

@@ -170,7 +170,8 @@ ration_status ration_mark(const char* text);
 /* Returns the memory of a share; `total` is the workload's limit. */
 ration_status ration_get_share_info(const char* share, int gpu, ration_workload_info* out);
 /* Limits a device; can be called at any time. If its logical devices together hold more than a lowered limit, they
- * take no more memory, and their free memory goes back to the device at once. */
+ * take no more memory, and their free memory goes back to the device at once. A logical device with a memory_limit of
+ * its own never gets more than this memory_limit. */
 ration_status ration_set_memory_limit(ration_runtime* runtime, const ration_device* device, uint64_t bytes);
 ration_status ration_set_memory_limit_fraction(ration_runtime* runtime, const ration_device* device, double share);
 /* Takes the limit as text: "6GiB", "512MiB", "50%". */

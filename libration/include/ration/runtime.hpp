@@ -209,8 +209,9 @@ class Runtime {
   /// Returns the memory of a share; `total` is the workload's limit.
   [[nodiscard]] static WorkloadInfo share_info(const std::string& share, int gpu);
   /// Limits the memory that all logical devices of a GPU together take from the GPU. If they hold more than a lowered
-  /// limit, they take no more memory, and their free memory goes back to the GPU at once. Once a device has such a
-  /// limit, growth may differ between devices.
+  /// limit, they take no more memory, and their free memory goes back to the GPU at once. A logical device with a
+  /// memory_limit of its own never gets more than this memory_limit. Once a device has such a limit, growth may differ
+  /// between devices.
   void set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes);
   /// Sets the limit as a share of the device, such as 0.5.
   void set_memory_limit_fraction(const PhysicalDevice& device, double share);

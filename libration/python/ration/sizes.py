@@ -22,7 +22,7 @@ def with_unit(size: Size, of: str, warn: bool = True) -> str:
     Args:
         size: a text, a share (a float above 0, at most 1), or a number of MiB.
         of: the name of the call that takes the size, for the warning.
-        warn: False if an older interface, such as TensorFlow's, defines the unit of the call.
+        warn: False if the call documents that a number is MiB.
 
     Raises:
         ValueError: the value is not a size, or is a number that might as well mean GiB.
@@ -42,7 +42,7 @@ def with_unit(size: Size, of: str, warn: bool = True) -> str:
         raise ValueError(f"{size} is more than any device has: write a unit, such as '2GiB'")
     if size >= _MOST_MIB:
         raise ValueError(f"{size:.0f} looks like bytes: write '{text(int(size)).replace(' ', '')}'")
-    if warn and size < _LEAST_MIB:
+    if size < _LEAST_MIB:
         raise ValueError(f"{size:g} has no unit: write '{size:g}GiB' or '{size:g}MiB'")
     if warn:
         _warnings.warn(f"{of}({size}) is read as MiB: write {of}('{size}MiB')")
@@ -58,6 +58,11 @@ def mib(value: Any, name: str) -> float:
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise ValueError(f"{name} is a number of MiB, such as 4096, not {value!r}")
     return float(value)
+
+
+def shortest(number: float) -> Union[int, float]:
+    """Returns a whole number as an int, so that it is printed without a fraction."""
+    return int(number) if number.is_integer() else number
 
 
 def parse(size: str, total: Optional[int] = None) -> int:

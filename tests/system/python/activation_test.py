@@ -477,15 +477,16 @@ class FromInside(Inside):
                 _, error = told(call, '4GiB')
                 assert error.endswith("is a number of MiB, such as 4096, not '4GiB'"), error
             # A number that might mean GiB raises, and any other number warns, except in the calls whose unit is TensorFlow's.
-            for call in (ration.limit, lambda size: ration.limit(host=size), lambda size: ration.share('part', size), ration.MemoryGuard):
+            for call in (ration.limit, lambda size: ration.limit(host=size), lambda size: ration.share('part', size), ration.MemoryGuard,
+                         lambda size: set_memory_limit(gpu, size)):
                 for size in (1, 6, 40.5, 511):
                     assert told(call, size) == ([], f"{size} has no unit: write '{size}GiB' or '{size}MiB'"), told(call, size)
-            assert told(set_memory_limit, gpu, 511) == ([], None)
             assert "write limit('512MiB')" in told(ration.limit, 512)[0][0]
             assert "write limit('4096MiB')" in told(ration.limit, 4096)[0][0]
             assert "write share('4096MiB')" in told(ration.share, 'part', 4096)[0][0]
             assert "write MemoryGuard('4096MiB')" in told(ration.MemoryGuard, 4096)[0][0]
             assert told(set_memory_limit, gpu, 4096) == told(ration.setup_gpu, 'growth', limit_mb=4096) == ([], None)
+            ration.config.set_logical_device_configuration(gpu, [ration.config.LogicalDeviceConfiguration(memory_limit=4)])
         """)
 
     def test_every_way_to_take_memory_is_held_as_under_ration_run(self):

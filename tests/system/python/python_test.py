@@ -126,6 +126,36 @@ class Package(unittest.TestCase):
             assert repr(ration.limit('1GiB')) == '<ration.limit: no GPU, nothing is limited>'
         """, node=None, LD_LIBRARY_PATH="")
 
+    def test_a_name_that_is_one_level_off_is_answered_with_its_place(self):
+        self.python("""
+            import types
+            for installed in (False, True):
+                sys.modules['tensorflow'] = None
+                if installed:
+                    theirs = types.SimpleNamespace(experimental=types.SimpleNamespace(), set_soft_device_placement=print)
+                    sys.modules['tensorflow'] = types.SimpleNamespace(config=theirs)
+                    raises(AttributeError, 'Did you mean tf.config.set_soft_device_placement?', getattr, experimental, 'set_soft_device_placement')
+                for name in ('set_memory_growth', 'set_memory_limit', 'get_memory_info'):
+                    raises(AttributeError, f"has no attribute '{name}'. Did you mean tf.config.experimental.{name}?", getattr, config, name)
+                try: config.nothing_like_it
+                except AttributeError as error: assert 'Did you mean' not in str(error), error
+                else: raise AssertionError('raised')
+        """)
+
+    def test_a_limit_never_raises_a_logical_device_above_its_own_number(self):
+        self.python("""
+            experimental.set_memory_limit(gpus[0], '6GiB')
+            config.set_logical_device_configuration(gpus[0], [LogicalDeviceConfiguration(2048), LogicalDeviceConfiguration(1024.0)])
+            mib = lambda: [experimental.get_memory_info(f'GPU:{number}')['limit'] >> 20 for number in (0, 1)]
+            assert mib() == [2048, 1024], mib()
+            assert repr(config.get_logical_device_configuration(gpus[0])[0].memory_limit) == '2048'
+            experimental.set_memory_limit(gpus[0], '12GiB')
+            assert mib() == [2048, 1024], mib()
+            for limit, kept in (('6GiB', [2048, 1024]), ('12GiB', [2048, 1024]), ('1536MiB', [1024, 512])):
+                ration.limit(limit)
+                assert mib() == kept, (limit, mib())
+        """)
+
     def test_a_limit_may_change_at_any_time(self):
         self.python("""
             assert ration.setup_gpu('growth', limit_mb=256, visible_devices=[1]) is True

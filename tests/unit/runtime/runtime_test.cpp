@@ -413,6 +413,29 @@ TEST_F(DeviceConfiguration, ALimitThatIsClearedLeavesWhatWasConfigured) {
   EXPECT_EQ(runtime.get_memory_info("GPU:1").limit, 256 * kMiB);
 }
 
+TEST_F(DeviceConfiguration, ALimitNeverRaisesALogicalDeviceAboveItsOwnNumber) {
+  runtime.set_memory_limit(gpus[0], 6144 * kMiB);
+  runtime.set_logical_device_configuration(gpus[0], {Configuration{512, {}, {}}, Configuration{256, {}, {}}});
+  const auto limits = [&] {
+    return std::pair(runtime.get_memory_info("GPU:0").limit / kMiB, runtime.get_memory_info("GPU:1").limit / kMiB);
+  };
+  EXPECT_EQ(limits(), std::pair(512UL, 256UL));
+  for (const std::uint64_t larger : {768, 1024, 12288}) {
+    runtime.set_memory_limit(gpus[0], larger * kMiB);
+    EXPECT_EQ(limits(), std::pair(512UL, 256UL)) << larger;
+  }
+  runtime.set_memory_limit(gpus[0], 300 * kMiB);
+  EXPECT_EQ(limits(), std::pair(200UL, 100UL)) << "a smaller limit is divided in proportion";
+  runtime.set_memory_limit(gpus[0], 12288 * kMiB);
+  EXPECT_EQ(limits(), std::pair(512UL, 256UL));
+  EXPECT_THROW((void)runtime.allocate(0, 513 * kMiB), MemoryLimitExceeded);
+  // A device without a number of its own has the limit, also when it grows.
+  runtime.set_memory_limit(gpus[1], 1024 * kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:2").limit, 1024 * kMiB);
+  runtime.set_memory_limit(gpus[1], 2048 * kMiB);
+  EXPECT_EQ(runtime.get_memory_info("GPU:2").limit, 2048 * kMiB);
+}
+
 TEST_F(DeviceConfiguration, LoweringItsOwnLimitTellsToo) {
   runtime.set_memory_growth(gpus[0], true);
   runtime.set_memory_limit(gpus[0], 1024 * kMiB);
@@ -497,7 +520,7 @@ TEST_F(DeviceConfiguration, LimitsMayChangeAtAnyTimeAlsoWithGrowthThatDiffers) {
     EXPECT_EQ(refused.requested, 40 * kMiB);
     EXPECT_EQ(refused.limit, 64 * kMiB);
     EXPECT_EQ(refused.held, 40 * kMiB);
-    EXPECT_NE(std::string(refused.what()).find("set_memory_limit"), std::string::npos) << "what to do";
+    EXPECT_NE(std::string(refused.what()).find("ration.limit"), std::string::npos) << "what to do";
   }
   runtime.set_memory_limit(gpus[0], 100 * kMiB);
   void* second = runtime.allocate(0, 40 * kMiB);

@@ -132,7 +132,8 @@ def set_visible_devices(devices: Union[PhysicalDevice, Sequence[PhysicalDevice]]
 
 def set_logical_device_configuration(device: PhysicalDevice,
                                      logical_devices: Sequence[LogicalDeviceConfiguration]) -> None:
-    """Divides a device into logical devices.
+    """Divides a device into logical devices. No limit of the process raises a logical device above its `memory_limit`; a
+    limit that is smaller than the sum is divided in proportion.
 
     Raises:
         ValueError: an unknown device, a GPU entry without a limit, a limit that is no number, or a CPU entry with a
@@ -173,7 +174,7 @@ def get_logical_device_configuration(device: PhysicalDevice) -> Optional[List[Lo
     raw = _native.array(_native.LogicalConfiguration, [_native.LogicalConfiguration() for _ in range(count.value)])
     _native.call("get_logical_devices", None, ctypes.byref(known), raw, count, ctypes.byref(count),
                  ctypes.byref(is_set))
-    return [LogicalDeviceConfiguration(entry.memory_limit_mib if entry.has & 1 else None,
+    return [LogicalDeviceConfiguration(sizes.shortest(entry.memory_limit_mib) if entry.has & 1 else None,
                                        entry.priority if entry.has & 2 else None,
                                        entry.device_ordinal if entry.has & 4 else None)
             for entry in list(raw)[:count.value]]

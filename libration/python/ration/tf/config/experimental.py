@@ -115,11 +115,12 @@ def set_memory_limit(device: PhysicalDevice, limit: Optional[Size]) -> None:
 
     Args:
         device: from list_physical_devices('GPU').
-        limit: `'6GiB'`, `'50%'`, or `0.5` (a share, up to 1.0); any other number is MiB, as in TensorFlow. None removes
-            the limit.
+        limit: `'6GiB'`, `'50%'`, or `0.5` (a share, up to 1.0); a number of at least 512 is MiB, as in TensorFlow. None
+            removes the limit.
 
     Raises:
-        ValueError: the limit is not above 0, exceeds what the workload was given, or is a text without a unit.
+        ValueError: the limit is not above 0, exceeds what the workload was given, or is a text without a unit or
+            a number below 512, which might mean GiB.
         RuntimeError: the GPU's driver was loaded before ration, so the limit would have no effect.
     """
     activation.require()
