@@ -23,7 +23,7 @@ PARTS = {"bin/ration": "bin/ration", "bin/ration-workload": "bin/ration-workload
          "share/ration/traces": "../../share/ration/traces", "share/ration/scenarios": "../../share/ration/scenarios",
          "share/ration/slurm": "../../share/ration/slurm"}
 # Parts that only an unpacked package has.
-BESIDE = ["share/doc/ration/licences", "share/doc/ration/site", "LICENSE"]
+BESIDE = ["share/doc/ration/licences", "share/doc/ration/site", "share/doc/ration/examples", "LICENSE"]
 # The files that other programs look for below the environment's own folder.
 FOR_OTHERS = ["share/man", "share/bash-completion", "share/zsh", "share/fish"]
 

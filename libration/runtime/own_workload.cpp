@@ -21,6 +21,7 @@
 #include "base/strings.hpp"
 #include "base/system_calls.hpp"
 #include "base/units.hpp"
+#include "book/layout.hpp"
 #include "book/workload_book.hpp"
 #include "ration/runtime.hpp"
 #include "runtime/physical.hpp"
@@ -206,19 +207,32 @@ Bytes whole_of(const book::Book& book, std::uint32_t account) {
   return std::min(own.device().total, own.granted());
 }
 
+namespace {
+
+/// Returns the sentence about a limit above `whole`, which is above the GPU's size or what the program was given.
+std::string too_large(const book::Book& book, std::uint32_t account, Bytes limit, Bytes whole) {
+  if (whole == book.account(account).device().total) {
+    std::size_t number = 0;
+    while (number < book.account_count() && account_of_gpu(book, number) != account) ++number;
+    return fmt::format("A limit of {} is more than GPU {} has ({}).", format_size(limit), number, format_size(whole));
+  }
+  const std::string_view typed = book.command();
+  const bool is_whole = !typed.empty() && typed.size() + 1 < sizeof(book::BookHeader::command);
+  const std::string size = exact_size(limit);
+  return fmt::format(
+      "A limit of {} is more than this program was given ({}). Start it with: {} {}   (while it runs: {})",
+      format_size(limit), format_size(whole), command({"run", "--limit", size, "--"}),
+      is_whole ? quoted_words(typed) : "PROGRAM", command({"set", std::string(book.name()), "--limit", size}));
+}
+
+}  // namespace
+
 void set_own_limit(book::Book& book, std::uint32_t account, Bytes limit) {
   if (limit == kUnlimited) return book.account(account).set_own_limit(limit);
   const Bytes whole = whole_of(book, account);
   if (limit < kGranule)
     throw ValueError(fmt::format("A limit of {} leaves nothing: memory comes in pieces of 2 MiB.", format_size(limit)));
-  if (limit > whole) {
-    throw ValueError(fmt::format(
-        "A limit of {} is more than this workload has on that GPU ({}){}", format_size(limit), format_size(whole),
-        whole < book.account(account).device().total
-            ? fmt::format(". From outside: {}",
-                          command({"set", std::string(book.name()), "--limit", exact_size(limit)}))
-            : ""));
-  }
+  if (limit > whole) throw ValueError(too_large(book, account, limit, whole));
   book.account(account).set_own_limit(round_down(limit, kGranule));
 }
 

@@ -98,7 +98,7 @@ void Runtime::set_memory_limit(const PhysicalDevice& device, std::uint64_t bytes
   if (const auto own = state_->own_account(place)) {
     runtime::set_own_limit(*own->book, own->account, Bytes{bytes});
   } else if (Bytes{bytes} > state_->gpus[place].total) {
-    throw ValueError(fmt::format("A limit of {} is more than {} has ({})", format_size(Bytes{bytes}), device.name,
+    throw ValueError(fmt::format("A limit of {} is more than GPU {} has ({}).", format_size(Bytes{bytes}), place,
                                  format_size(state_->gpus[place].total)));
   }
   state_->configuration.limits[device.name] = Bytes{bytes};

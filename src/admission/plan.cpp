@@ -37,13 +37,22 @@ struct FrameworkHint {
   const char* value;
   bool PlanRequest::*forced_by;  ///< the option that overrides the program's own value; null if there is none
   bool is_hint = true;           ///< false if only that option sets it
+  bool (*is_read)(const std::string& own) =
+      nullptr;  ///< whether the framework reads the program's own value; null: any
 };
+
+/// TensorFlow ignores any other value, also 1 and True.
+bool is_word_of_truth(const std::string& own) { return own == "true" || own == "false"; }
+bool is_number(const std::string& own) {
+  return !own.empty() && own.find_first_not_of("0123456789") == std::string::npos;
+}
+
 constexpr FrameworkHint kFrameworkHints[] = {
-    {"TF_FORCE_GPU_ALLOW_GROWTH", "true", &PlanRequest::growth},
+    {"TF_FORCE_GPU_ALLOW_GROWTH", "true", &PlanRequest::growth, true, is_word_of_truth},
     {"XLA_PYTHON_CLIENT_PREALLOCATE", "false", &PlanRequest::growth},
     // TensorFlow leaves 225 to 1,800 MiB of the visible memory to the system (gpu_device.cc, MinSystemMemory). Under a
     // limit, the system has the rest of the GPU, so TensorFlow's reserve would be wasted.
-    {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "128", nullptr},
+    {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "128", nullptr, true, is_number},
     // PyTorch before 2.9 reads only the first of these two names.
     {"PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", &PlanRequest::deep, false},
     {"PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync", &PlanRequest::deep, false},
@@ -56,7 +65,8 @@ void set_framework_hints(const PlanRequest& request, Plan& plan) {
     const bool is_forced = hint.forced_by != nullptr && request.*hint.forced_by;
     if (!is_forced && !(hint.is_hint && request.framework_hints)) continue;
     const char* own = std::getenv(hint.name);
-    if (own == nullptr || is_forced)
+    const bool is_set = own != nullptr && (hint.is_read == nullptr || hint.is_read(own));
+    if (!is_set || is_forced)
       plan.sets[hint.name] = hint.value;
     else
       plan.keeps[hint.name] = own;

@@ -150,6 +150,11 @@ std::string_view Book::name() const noexcept {
   return {opened_.layout->header.name, ::strnlen(opened_.layout->header.name, sizeof opened_.layout->header.name)};
 }
 
+std::string_view Book::command() const noexcept {
+  const BookHeader& header = opened_.layout->header;
+  return {header.command, ::strnlen(header.command, sizeof header.command)};
+}
+
 std::uint32_t Book::find_account(const DeviceUuid& device) const noexcept {
   std::uint32_t index = 0;
   while (index < opened_.account_count && opened_.layout->accounts[index].device_uuid != device) ++index;

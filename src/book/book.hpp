@@ -65,6 +65,8 @@ class Book {
   };
   [[nodiscard]] Settings settings() const noexcept;
   [[nodiscard]] std::string_view name() const noexcept;
+  /// Returns the program's command line, cut off after 255 bytes.
+  [[nodiscard]] std::string_view command() const noexcept;
 
   [[nodiscard]] std::uint32_t account_count() const noexcept { return opened_.account_count; }
   /// Returns the index of the device's account, or account_count() if the workload was not given that device.

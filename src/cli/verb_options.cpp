@@ -458,11 +458,12 @@ void add_machine_verbs(CommandLine& line) {
 void add_help(CommandLine& line) {
   auto [help, topic] = line.add<std::vector<std::string>>(
       "help", [&line](const Session&, const std::vector<std::string>& words) { return cli::help(line.app, words); });
-  word(help, "topic", topic, "TOPIC")->expected(0, 2);
+  constexpr int kMostWordsOfATopic = 8;
+  word(help, "topic", topic, "TOPIC")->expected(0, kMostWordsOfATopic);
 
   auto [docs, page] =
       line.add<DocsOptions>("docs", [](const Session&, const DocsOptions& typed) { return cli::docs(typed); });
-  auto* which = word(docs, "page", page.page, "PAGE");
+  auto* which = word(docs, "page", page.page, "PAGE")->expected(0, kMostWordsOfATopic);
   docs->add_flag("--text", page.text, "print the page itself, for a terminal without a browser");
   docs->add_flag("--list", page.list, "list all pages with their titles")->excludes(which);
 

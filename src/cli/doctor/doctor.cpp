@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "admission/slices.hpp"
+#include "base/printable.hpp"
 #include "cli/doctor/doctor_findings.hpp"
 #include "cli/doctor/try_suspend.hpp"
 #include "cli/session/node_client.hpp"
@@ -269,14 +270,27 @@ Finding check_frameworks() {
     const char* text = std::getenv(name);
     return std::string(text == nullptr ? "" : text);
   };
+  const char* growth = std::getenv("TF_FORCE_GPU_ALLOW_GROWTH");
+  if (growth != nullptr && value("TF_FORCE_GPU_ALLOW_GROWTH") != "true" &&
+      value("TF_FORCE_GPU_ALLOW_GROWTH") != "false") {
+    return warn(
+        fmt::format("TF_FORCE_GPU_ALLOW_GROWTH={} is exported, and TensorFlow reads only true and false: without "
+                    "ration run, it will allocate all it can when it starts",
+                    printable(growth)),
+        "export TF_FORCE_GPU_ALLOW_GROWTH=true");
+  }
   if (value("TF_FORCE_GPU_ALLOW_GROWTH") == "false") {
     return warn(
         "TF_FORCE_GPU_ALLOW_GROWTH=false is exported: TensorFlow will allocate its whole limit when it "
         "starts",
         "unset it, or: ration run --growth -- …");
   }
-  if (value("XLA_PYTHON_CLIENT_PREALLOCATE") == "true") {
-    return warn("XLA_PYTHON_CLIENT_PREALLOCATE=true is exported: JAX will allocate most of its limit when it starts",
+  // JAX takes any value but these for true.
+  if (const std::string own = value("XLA_PYTHON_CLIENT_PREALLOCATE");
+      !own.empty() && own != "false" && own != "False" && own != "0") {
+    return warn(fmt::format("XLA_PYTHON_CLIENT_PREALLOCATE={} is exported: JAX will allocate most of its limit when it "
+                            "starts",
+                            printable(own)),
                 "unset it, or: ration run --growth -- …");
   }
   return ok("no variable makes a framework allocate its whole limit when it starts");

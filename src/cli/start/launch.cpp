@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -224,6 +225,14 @@ Result<int> become(const std::vector<std::string>& program) {
   const std::string name = shell_word(program.front());
   return fail("E1419", fmt::format("{} cannot be started: {}.", name, std::strerror(errno)),
               "Install it, or check PATH: command -v " + name, 127);
+}
+
+std::vector<std::string> words_of_process(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/cmdline", process), std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  if (words.empty()) words.emplace_back("program");
+  return words;
 }
 
 std::string shown_command(const std::vector<std::string>& program) {

@@ -51,6 +51,9 @@ enum class Errors { kCollected, kLeftAlone };
 /// Returns a command line with its words quoted for a shell.
 [[nodiscard]] std::string shown_command(const std::vector<std::string>& program);
 
+/// Returns the words of a process's command line; `program` if they cannot be read.
+[[nodiscard]] std::vector<std::string> words_of_process(pid_t process);
+
 /// Starts a program in the background, in process group `group`, without input and with its output in `log`. Returns -1
 /// if that fails.
 [[nodiscard]] pid_t start_in_background(const std::vector<std::string>& program, const std::string& log, pid_t group);

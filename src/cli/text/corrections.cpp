@@ -86,10 +86,23 @@ bool join_to_former(Words& words, std::size_t index) {
   return true;
 }
 
+/// Adds MiB to the number behind the option at `index`. TensorFlow's `memory_limit` has no unit and means MiB.
+void read_as_mib(Words& words, std::size_t index) {
+  const std::size_t equals = words[index].find('=');
+  if (equals == std::string::npos && index + 1 == words.size()) return;
+  std::string& word = equals == std::string::npos ? words[index + 1] : words[index];
+  const std::string size = equals == std::string::npos ? word : word.substr(equals + 1);
+  if (!size.empty() && size.find_first_not_of("0123456789") == std::string::npos) word += "MiB";
+}
+
 /// Corrects the word at `index`, which the parser does not take. Returns false if nothing is known about it.
 bool correct(Arguments& words, std::size_t index, const Words& options) {
   std::string& word = words.all[index];
-  if (put_in_ascii(words, index) || name_option(word, options) || join_to_former(words.all, index)) return true;
+  const std::string named = name_of(word);
+  if (put_in_ascii(words, index) || name_option(word, options) || join_to_former(words.all, index)) {
+    if (named == "--memory-limit" || named == "--memory_limit") read_as_mib(words.all, index);
+    return true;
+  }
   if (words.all[index - 1] == "--sim" && program_taken_for_node(words) == index) {
     begin_program(words, index);
     return true;

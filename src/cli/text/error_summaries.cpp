@@ -118,7 +118,7 @@ const std::vector<ErrorText>& error_texts() {
       {"E1519", "a request that did not arrive completely in time", "send the whole request"},
       {"E1520", "the answer exists only in compressed form, and the client does not accept this form",
        "send Accept-Encoding: gzip"},
-      {"E1521", "the body of a request cannot be understood", "ration docs http-api   describes it"},
+      {"E1521", "the body of a request cannot be understood", "ration docs --text http-api   describes it"},
       {"E1522", "the daemon is still starting", "retry in a second", "http-api"},
       {"E1523", "the user who sent a request over TCP is not known", "send the request over the daemon's socket"},
       {"E1524", "the lease is not granted, or belongs to another user", "ration run --wait --limit SIZE -- PROGRAM"},

@@ -14,7 +14,8 @@ std::string variables_text() {
   return text +
          "\nVariables that ration run sets for the program (`ration env` prints them): LD_PRELOAD, RATION_BOOK,\n"
          "CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER=PCI_BUS_ID and, with --require-enforced, LD_AUDIT.\n"
-         "ration run also sets the following three, unless they are set already: TF_FORCE_GPU_ALLOW_GROWTH=true,\n"
+         "ration run also sets the following three, unless they are set already to a value that the framework reads\n"
+         "(TensorFlow ignores TF_FORCE_GPU_ALLOW_GROWTH=1): TF_FORCE_GPU_ALLOW_GROWTH=true,\n"
          "XLA_PYTHON_CLIENT_PREALLOCATE=false and TF_DEVICE_MIN_SYS_MEMORY_IN_MB=128. With --framework-hints off,\n"
          "ration run does not set these three variables.\n"
          "TF_DEVICE_MIN_SYS_MEMORY_IN_MB is the memory that TensorFlow leaves unused; TensorFlow's own default is 225\n"
@@ -73,7 +74,8 @@ const std::vector<Topic>& topics() {
        "A limit promises no memory. A guarantee promises memory: ration help guarantee.\n"},
       {"guarantee", "what a guarantee is",
        "Bytes of one GPU that are kept for a workload or a tenant. While the daemon runs, no other workload is\n"
-       "granted these bytes, even if they are not used.\n"
+       "granted these bytes, even if they are not used. Without the daemon, they are kept only among the runs of the\n"
+       "same user.\n"
        "The sum of guarantees, slices and memory that is kept free never exceeds the memory of the GPU. A guarantee\n"
        "or slice that does not fit is rejected at once.\n\n"
        "  ration run --guarantee 4GiB --limit 8GiB -- …   promises 4 GiB and allows 8 GiB\n"
@@ -96,24 +98,32 @@ const std::vector<Topic>& topics() {
        "  ration set train --limit 6GiB         sets a larger limit while the program runs\n"
        "  ration run --wait --limit 6GiB -- …   waits until 6 GiB are free\n"
        "  ration trim NAME                      asks another workload to give back unused memory\n"
-       "  ration record -o train.rec -- python train.py   records a run, for the two commands below:\n"
+       "  ration record --deep -o train.rec -- python train.py   records a run, for the two commands below:\n"
        "  ration inspect train.rec              shows what the peak consisted of, and what grows\n"
        "  ration whatif train.rec               shows the smallest limit that is enough, also with other settings\n\n"
+       "Without --deep, the recording of PyTorch, TensorFlow or JAX has no tensors, so whatif knows no other "
+       "settings.\n"
+       "ration why does not know the requests that TensorFlow and JAX deny themselves: all above the total that they\n"
+       "saw at their start. Restart such a program with a larger limit; ration set does not help it.\n"
        "cuBLAS and cuDNN report the same failure as CUBLAS_STATUS_ALLOC_FAILED or CUDNN_STATUS_ALLOC_FAILED.\n"
        "`Killed` and exit code 137 concern the memory of the host, not of the GPU.\n"
-       "More: ration docs out-of-memory\n"},
+       "More: ration docs --text out-of-memory\n"},
       {"tensorflow", "limits for TensorFlow",
        "  ration run --limit 4GiB -- python train.py\n\n"
        "TensorFlow sees a GPU of 4 GiB and starts with little memory, because ration run sets\n"
-       "TF_FORCE_GPU_ALLOW_GROWTH=true unless this variable is set. TensorFlow's own calls work within that limit:\n\n"
+       "TF_FORCE_GPU_ALLOW_GROWTH=true unless this variable is true or false already. TensorFlow's own calls work\n"
+       "within that limit:\n\n"
        "  set_memory_growth                               not needed under ration run\n"
        "  LogicalDeviceConfiguration(memory_limit=2048)   a part of the limit: a size of TensorFlow's pool, in MiB\n"
        "  set_visible_devices                             or: ration run --gpu 1\n"
        "  per_process_gpu_memory_fraction                 no effect under ration run; use --limit 40%\n\n"
+       "TensorFlow itself denies each request above the limit that it saw at its start. ration why does not know "
+       "these\n"
+       "requests, and a larger limit needs a restart of the program: ration run --limit 6GiB -- python train.py\n\n"
        "`import ration.tf as tf` in place of `import tensorflow as tf` adds tf.config.experimental.set_memory_limit,\n"
        "which can be called at any time. With ration run --tensorboard FOLDER, TensorBoard shows the program's\n"
        "memory beside the loss.\n"
-       "Every name of tf.config: ration docs tensorflow\n"},
+       "Every name of tf.config: ration docs --text tensorflow\n"},
       {"pytorch", "limits for PyTorch",
        "  ration run --limit 4GiB -- python train.py\n\n"
        "torch.cuda.mem_get_info() reports a GPU of 4 GiB, and a tensor that does not fit raises\n"
@@ -122,7 +132,7 @@ const std::vector<Topic>& topics() {
        "  PYTORCH_ALLOC_CONF=expandable_segments:True     leaves fewer gaps if sizes vary\n"
        "  PYTORCH_ALLOC_CONF=backend:cudaMallocAsync      gives back unused memory if others need it (ration trim)\n"
        "  ration.torch.use()                              allocates from ration's pool, which grows and shrinks\n\n"
-       "Figures: ration docs pytorch\n"},
+       "Figures: ration docs --text pytorch\n"},
       {"tensorboard", "a program's memory in TensorBoard",
        "  ration run --limit 4GiB --tensorboard runs -- python train.py\n"
        "  tensorboard --logdir runs\n\n"
@@ -132,7 +142,7 @@ const std::vector<Topic>& topics() {
        "TensorBoard's page Profile can show what was in memory at the peak of a recording:\n\n"
        "  ration record -o train.rec -- python train.py\n"
        "  ration export train.rec --format xspace -o runs/\n\n"
-       "More: ration docs scenarios/tensorboard\n"},
+       "More: ration docs --text scenarios/tensorboard\n"},
       {"exit-codes", "what the exit codes mean",
        "  0    done; the check passed\n"
        "  1    the operation failed, and the message says why\n"
@@ -168,7 +178,7 @@ const std::vector<Topic>& topics() {
        "Some functions do not work, because they need values that a kernel would compute: generate() of vLLM's\n"
        "second model runner never ends (set VLLM_USE_V2_MODEL_RUNNER=0); TensorBoard's files have no scalars;\n"
        "torch.distributed with NCCL as its only backend cannot send lists of objects (EOFError, UnpicklingError;\n"
-       "use init_process_group('cpu:gloo,cuda:nccl')). The whole list: ration docs frameworks\n\n"
+       "use init_process_group('cpu:gloo,cuda:nccl')). The whole list: ration docs --text frameworks\n\n"
        "Each program finds the CUDA version that it asks for, even if bash, torchrun or uv starts the program.\n"
        "--sim-cuda 12 or 13 simulates that version for all programs; --sim-cuda none simulates no CUDA runtime.\n"
        "Without ration run:   eval \"$(ration sim env --sim=T4:16GiB)\"   simulates a GPU for what this shell "
@@ -254,7 +264,7 @@ const std::vector<Topic>& topics() {
        "  kubectl apply -k share/ration/kubernetes           installs ration on every node (also a Helm chart)\n"
        "  ration snippet kubernetes IMAGE --limit 4GiB       prints an example of a pod with a claim\n\n"
        "The daemon on each node enforces the limits; pods keep their limits while the daemon is replaced.\n"
-       "To try it in a cluster of one machine: ration docs kubernetes\n"},
+       "To try it in a cluster of one machine: ration docs --text kubernetes\n"},
       {"slurm", "limits for jobs of Slurm",
        "Slurm allocates shares of GPUs to jobs and accounts for them (gres/shard, in MiB of one GPU). On the node,\n"
        "ration enforces each share as a limit:\n\n"

@@ -2,8 +2,10 @@
 // all pages. Every package has these pages; a running daemon serves them, too.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -103,6 +105,8 @@ Result<int> list(const std::map<std::string, Page>& pages) {
 Result<int> show(const Page& page, bool text) {
   if (!text) {
     fmt::print("{}\n", fs::path(page.text).replace_extension(".html").string());
+    std::fflush(stdout);
+    if (::isatty(STDOUT_FILENO) != 0) fmt::print(stderr, "on this terminal: ration docs --text {}\n", page.name);
     return 0;
   }
   const auto content = read_whole(page.text);
@@ -120,10 +124,15 @@ Result<int> docs(const DocsOptions& options) {
     return fail("E1406", fmt::format("the pages of the manual are not in {}.", folder.string()),
                 "ration help   lists what is explained without them");
   if (options.list) return list(pages);
-  const std::string name = options.page.empty() ? "index" : without_ending(options.page);
-  if (const Page* page = find_page(name, pages)) return show(*page, options.text);
-  return fail("E1422",
-              fmt::format("there is no page '{}'.{}", options.page, nearest_pages(without_folders(name), pages)),
+  const std::string typed = options.page.empty() ? "index" : fmt::to_string(fmt::join(options.page, " "));
+  std::string name;
+  for (const char between : {'/', '-'}) {  // `zh tensorflow`, `out of memory`
+    name = typed;
+    std::replace(name.begin(), name.end(), ' ', between);
+    name = without_ending(name);
+    if (const Page* page = find_page(name, pages)) return show(*page, options.text);
+  }
+  return fail("E1422", fmt::format("there is no page '{}'.{}", typed, nearest_pages(without_folders(name), pages)),
               "ration docs --list   lists all pages", 3);
 }
 

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
-
+#include "cli/start/launch.hpp"
 #include "cli/start/workload_start.hpp"
 #include "cli/verbs/verbs.hpp"
 
@@ -39,25 +38,12 @@ Result<int> simulation(const Session& session, const SimulationOptions& options,
   return 0;
 }
 
-namespace {
-
-/// Returns the command line of a process.
-std::vector<std::string> words_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/cmdline", process), std::ios::binary);
-  std::vector<std::string> words;
-  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
-  if (words.empty()) words.emplace_back("program");
-  return words;
-}
-
-}  // namespace
-
 Result<int> activate(const Session& session, RunOptions options) {
   RATION_TRY(const auto store, session.store());
   RATION_TRY(const auto machine, session.machine());
   const auto program = identity_of(::getppid());
   if (!program) return fail("E1446", "the program that asked for a limit has ended.", "Start it again.", 125);
-  options.program = words_of(program->pid);
+  options.program = words_of_process(program->pid);
   // The book has every GPU, since the program may still change CUDA_VISIBLE_DEVICES before it starts the driver.
   for (const auto& device : machine.devices)
     options.request.gpu += fmt::format("{}{}", options.request.gpu.empty() ? "" : ",", device.index);

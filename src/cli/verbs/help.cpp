@@ -1,5 +1,6 @@
 // `ration help` and the manual pages, made from the same tables.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -61,6 +62,11 @@ bool write(const std::filesystem::path& path, const std::string& text) {
   return static_cast<bool>(std::ofstream(path) << text);
 }
 
+bool is_topic_named(const std::string& name) {
+  return std::any_of(topics().begin(), topics().end(),
+                     [&](const Topic& entry) { return same_without_case(name, entry.name); });
+}
+
 }  // namespace
 
 Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
@@ -70,6 +76,8 @@ Result<int> help(const CLI::App& app, const std::vector<std::string>& topic) {
     return 0;
   }
   if (topic.size() == 2 && topic[0] == "schema") return print_schema(topic[1]);
+  if (const std::string joined = fmt::to_string(fmt::join(topic, "-")); topic.size() > 1 && is_topic_named(joined))
+    return help(app, {joined});
   if (topic.size() > 1)
     return fail("E1422", fmt::format("help explains one topic at a time; '{}' is a second topic.", topic[1]),
                 "ration help " + topic.front(), 2);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -274,7 +275,34 @@ Result<Bytes> raised(Bytes limit, const std::string& step) {
   return Bytes{(limit + *more).count() >> 20 << 20};
 }
 
-void explain_start_failure(const Session& session, const std::string& program, int error) {
+/// Returns true for a variable with its value, as a shell takes it before a program: `TF_X=1`.
+bool is_assignment(const std::string& word) {
+  const std::size_t length = word.find('=');
+  const auto is_of_name = [](unsigned char letter) { return std::isalnum(letter) != 0 || letter == '_'; };
+  return length != std::string::npos && length > 0 && std::isdigit(static_cast<unsigned char>(word[0])) == 0 &&
+         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(length), is_of_name);
+}
+
+/// Returns the typed line with the variables at the beginning of the program put in front of it; an empty text if there
+/// are none, or nothing follows them.
+std::string with_variables_in_front(const std::vector<std::string>& program) {
+  const auto first = std::find_if_not(program.begin(), program.end(), is_assignment);
+  std::vector<std::string> typed = words_of_process(::getpid());
+  if (first == program.begin() || first == program.end() || typed.size() <= program.size()) return {};
+  typed.resize(typed.size() - program.size());
+  if (typed.back() == "--") typed.pop_back();
+  std::string line;
+  for (auto each = program.begin(); each != first; ++each) {
+    const std::size_t value = each->find('=') + 1;
+    line += each->substr(0, value) + (value == each->size() ? "" : shell_word(each->substr(value))) + " ";
+  }
+  line += "ration";
+  for (std::size_t i = 1; i < typed.size(); ++i) line += " " + shell_word(typed[i]);
+  return line + " -- " + shown_command({first, program.end()});
+}
+
+void explain_start_failure(const Session& session, const std::vector<std::string>& words, int error) {
+  const std::string& program = words.front();
   const std::string word = shell_word(program);
   const auto print = [&](const char* id, const std::string& what, const std::string& fix) {
     session.print_finding(id, fmt::format("'{}' {}.", program, what), fix);
@@ -287,6 +315,8 @@ void explain_start_failure(const Session& session, const std::string& program, i
   if (error == ENOENT && program.ends_with(".py") && std::filesystem::exists(program, problem))
     return print("E1419", "is not in PATH",
                  "Did you mean: " + command({"run", "--limit", "4GiB", "--", "python", program}) + " ?");
+  if (const std::string line = with_variables_in_front(words); error == ENOENT && !line.empty())
+    return print("E1419", "is a variable, not a program", "Put it before 'ration run': " + line);
   if (error == ENOENT) return print("E1419", "was not found", "Give its path, or check PATH: command -v " + word);
   if (error == EACCES && program.ends_with(".py"))
     return print("E1401", "is not executable",
@@ -377,7 +407,7 @@ Result<Outcome> run_once(const Session& session, RunOptions options, const book:
     book::remove_book(path);  // nothing ran, so no book must stay
     if (*log) (*log)->discard();
     if (recording) recording->drop();
-    tell([&] { explain_start_failure(session, program->front(), ended.start_error); });
+    tell([&] { explain_start_failure(session, options.program, ended.start_error); });
     return Outcome{ended.exit_code, {}, {}};
   }
   Outcome outcome{ended.exit_code, {}, std::move(plan)};

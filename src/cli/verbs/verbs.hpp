@@ -234,7 +234,7 @@ Result<int> demo(const Session& session, const DemoOptions& options);
 Result<int> help(const CLI::App& app, const std::vector<std::string>& topic);
 
 struct DocsOptions {
-  std::string page;  ///< empty: the first page
+  std::vector<std::string> page;  ///< the words of its name; empty: the first page
   bool text = false;
   bool list = false;
 };

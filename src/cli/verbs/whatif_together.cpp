@@ -121,7 +121,9 @@ void ask_copies(const Session& session, const trace::Curve& run, Bytes size, Sid
 
 std::string moment(std::int64_t nanoseconds) {
   const auto time = static_cast<std::uint64_t>(nanoseconds);
-  if (time != 0 && time < 1'000'000) return fmt::format("{:.6f}s", seconds(nanoseconds));
+  if (time == 0) return "0s";
+  if (time < 1'000) return fmt::format("{}ns", time);
+  if (time < 1'000'000) return fmt::format("{}µs", time / 1'000);
   return time < 10'000'000'000 ? fmt::format("{:.3f}s", seconds(nanoseconds)) : format_duration(time);
 }
 

@@ -327,6 +327,9 @@ class CommandLine(unittest.TestCase):
         script = self.folder / "train.py"
         script.write_text("print()\n")
         self.refused(127, "E1419", "run", NODE, "--", "/no/such/program")
+        told = self.refused(127, "E1419", "run", NODE, "--limit", "1GiB", "--", "CUDA_VISIBLE_DEVICES=0", "TF_X=a b", "python", "a.py")
+        self.assertIn("'CUDA_VISIBLE_DEVICES=0' is a variable, not a program.", told)
+        self.assertRegex(told, r"Put it before 'ration run': CUDA_VISIBLE_DEVICES=0 TF_X='a b' ration run .*--limit 1GiB -- python a\.py")
         self.refused(126, "E1401", "run", NODE, "--", "/etc/passwd")
         self.assertIn("python " + str(script), self.refused(126, "E1401", "run", NODE, "--", script))
         self.assertEqual(os.listdir(self.folder / "books"), [])

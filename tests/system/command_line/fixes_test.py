@@ -220,6 +220,20 @@ with eval(sys.argv[1], {"ration": ration}):
 
     # --------------------------------------------------------------------------------------------------------- the doctor
 
+    def test_the_doctor_warns_of_values_that_make_a_framework_take_all(self):
+        for variable, value, part, fix in (("TF_FORCE_GPU_ALLOW_GROWTH", "1", "TensorFlow reads only true and false", "export TF_FORCE_GPU_ALLOW_GROWTH=true"),
+                                           ("TF_FORCE_GPU_ALLOW_GROWTH", "false", "will allocate its whole limit", "unset it, or: ration run "),
+                                           ("XLA_PYTHON_CLIENT_PREALLOCATE", "1", "will allocate most of its limit", "unset it, or: ration run ")):
+            done = self.ration("doctor", self.node, "--only", "fw.conflict", "-o", "json", env={variable: value})
+            row, = json.loads(done.stdout)["data"]
+            self.assertEqual(row["result"], "WARN", row)
+            self.assertTrue(row["fix"].startswith(fix), row)
+            self.assertIn(f"{variable}={value} is exported", row["message"])
+            self.assertIn(part, row["message"])
+        for variable, value in (("TF_FORCE_GPU_ALLOW_GROWTH", "true"), ("XLA_PYTHON_CLIENT_PREALLOCATE", "0")):
+            row, = json.loads(self.ration("doctor", self.node, "--only", "fw.conflict", "-o", "json", env={variable: value}).stdout)["data"]
+            self.assertEqual(row["result"], "OK", row)
+
     def test_what_the_doctor_finds(self):
         """Each finding whose fix is a command, of a node with an ungoverned program and a variable that makes frameworks take all."""
         ungoverned = subprocess.Popen([BIN / "ration-workload", "hold", "1GiB"], stdout=subprocess.PIPE, text=True,

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import pty
 import re
 import shutil
 import subprocess
@@ -40,8 +41,8 @@ class ManualPages(unittest.TestCase):
     def ration(self, *words):
         return subprocess.run([self.root / "bin/ration", *words], capture_output=True, text=True, timeout=60)
 
-    def opened(self, typed):
-        done = self.ration("docs", typed)
+    def opened(self, *typed):
+        done = self.ration("docs", *typed)
         return done.stderr or pathlib.Path(done.stdout.strip()).relative_to(self.site).with_suffix("").as_posix()
 
     def test_a_page_is_found_under_every_path_that_people_write(self):
@@ -53,6 +54,22 @@ class ManualPages(unittest.TestCase):
                             "SECURITY": "SECURITY", "docs/SECURITY.md": "SECURITY", "security": "SECURITY", "Changelog.md": "changelog", "oom": "out-of-memory", "docs/k8s": "scenarios/kubernetes",
                             str(self.site / "zh/index.html"): "zh/index"}.items():
             self.assertEqual(self.opened(typed), name, typed)
+
+    def test_a_page_is_found_under_several_words(self):
+        for typed, name in ((("out", "of", "memory"), "out-of-memory"), (("Out", "of", "memory"), "out-of-memory"), (("zh", "tensorflow"), "zh/tensorflow")):
+            self.assertEqual(self.opened(*typed), name, typed)
+        self.assertIn("there is no page 'out of order'", self.ration("docs", "out", "of", "order").stderr)
+        self.assertEqual(self.ration("help", "out", "of", "memory").stdout, self.ration("help", "out-of-memory").stdout)
+
+    def test_on_a_terminal_the_way_to_read_the_page_there_is_named(self):
+        main, other = pty.openpty()
+        done = subprocess.run([self.root / "bin/ration", "docs", "oom"], stdout=other, stderr=subprocess.PIPE, text=True, timeout=60)
+        os.close(other)
+        self.assertIn("/out-of-memory.html", os.read(main, 4096).decode())
+        self.assertEqual(done.stderr, "on this terminal: ration docs --text out-of-memory\n")
+        self.assertEqual(self.ration("docs", "oom").stderr, "", "a browser's path alone")
+        for topic in ("out-of-memory", "tensorflow", "pytorch", "tensorboard"):
+            self.assertRegex(self.ration("help", topic).stdout, "ration docs --text ")
 
     def test_every_page_that_a_page_of_the_package_links_to_is_found_as_written(self):
         links = {link for page in (self.root / "README.md", self.root / "README.zh.md", *(self.root / "share/doc/ration").rglob("*.md"))

@@ -226,7 +226,7 @@ class EveryArchitecture(unittest.TestCase):
                 names = set(archive.namelist())
                 commands = archive.read(f"ration-{VERSION}.dist-info/entry_points.txt").decode().split("[console_scripts]")[1].split("[")[0]
             self.assertEqual(set(re.findall(r"= *(\S+)", commands)), {"ration_command:main"}, "the package ration makes a workload of who imports it")
-            for part, place in (("share/doc/ration/site", "ration/native"), ("share/man", f"ration-{VERSION}.data/data"),
+            for part, place in (("share/doc/ration/site", "ration/native"), ("share/doc/ration/examples", "ration/native"), ("share/man", f"ration-{VERSION}.data/data"),
                                 ("share/bash-completion", f"ration-{VERSION}.data/data"), ("share/zsh", f"ration-{VERSION}.data/data"),
                                 ("share/fish", f"ration-{VERSION}.data/data")):
                 files = {f"{place}/{path.relative_to(root)}" for path in (root / part).rglob("*") if path.is_file()}

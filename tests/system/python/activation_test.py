@@ -282,7 +282,7 @@ class FromInside(Inside):
             import ration
             assert ration.workload()['total'] == 1 << 30
             try: ration.limit('2GiB')
-            except ValueError as error: assert 'more than this workload has' in str(error) and 'ration set' in str(error), error
+            except ValueError as error: assert 'more than this program was given (1.00 GiB)' in str(error) and 'ration set' in str(error), error
             else: raise AssertionError('raised')
             ration.limit('50%')
             driver = Driver()
@@ -310,10 +310,28 @@ class FromInside(Inside):
             ration.limit('2GiB')
             assert ration.workload()['limit'] == 2 << 30, ration.workload()
         """, prefix=(RATION, "run", f"--sim={NODE}", "--sim-cuda", "none", "--name", "m", "--limit", "1GiB", "--"), arguments=[RATION])
-        expected = "A limit of 2.00 GiB is more than this workload has on that GPU (1.00 GiB). From outside: ration set"
-        lines = told.stdout.splitlines()
-        self.assertEqual([line[:len(expected)] for line in lines], [expected] * 4)
-        self.assertEqual(len(set(lines)), 1, lines)
+        expected = ("A limit of 2.00 GiB is more than this program was given (1.00 GiB). Start it with: ration run --limit 2GiB -- PROGRAM   "
+                    "(while it runs: ration set m --limit 2GiB)")
+        self.assertEqual(told.stdout.splitlines(), [expected] * 4)
+
+    def test_above_the_limit_of_its_start_a_program_names_its_whole_line(self):
+        script = pathlib.Path(self.folder.name) / "my a.py"
+        script.write_text("import ration\nration.limit('6GiB')\n")
+        run = (RATION, "run", f"--sim={NODE}", "--sim-cuda", "none", "--limit", "4GiB", "--")
+        done = subprocess.run([*run, sys.executable, "my a.py"], capture_output=True, text=True, timeout=60, cwd=self.folder.name, env=self.environment)
+        self.assertIn(f"than this program was given (4.00 GiB). Start it with: ration run --limit 6GiB -- {sys.executable} 'my a.py'   (while", done.stderr)
+
+    def test_above_the_size_of_the_gpu_the_gpu_is_named(self):
+        self.python("""
+            import ration
+            def said(call, *arguments):
+                try: call(*arguments)
+                except ValueError as error: return str(error)
+            gpus = ration.config.list_physical_devices('GPU')
+            for number in (0, 1):
+                told = said(ration.limit, '20GiB', number), said(ration.config.experimental.set_memory_limit, gpus[number], '20GiB')
+                assert told == (f'A limit of 20.0 GiB is more than GPU {number} has (16.0 GiB).',) * 2, told
+        """)
 
     def test_a_limit_raised_from_outside_reaches_rations_pool(self):
         self.python("""

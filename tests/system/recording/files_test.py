@@ -184,10 +184,10 @@ class Files(Recorded):
 
     def test_a_life_of_microseconds_has_a_time(self):
         # Lifetimes are kept by powers of two nanoseconds: what is printed is at least what half of the blocks lived.
-        self.assertIn("half of the freed blocks lived up to 0.000131s", self.asked("inspect", self.history()).stdout)
+        self.assertIn("half of the freed blocks lived up to 131µs", self.asked("inspect", self.history()).stdout)
         longer = self.folder / "longer.csv"
         longer.write_text(HISTORY.replace("1131", "1132"))
-        self.assertIn("half of the freed blocks lived up to 0.000262s", self.asked("inspect", longer).stdout)
+        self.assertIn("half of the freed blocks lived up to 262µs", self.asked("inspect", longer).stdout)
 
     def test_from_the_moment_that_is_named_on_every_start_fits(self):
         # Both hold 2 MiB late: together they exceed 3 MiB if they start at about the same time, not if the second waits.

@@ -154,6 +154,21 @@ TEST_F(PlanTest, FrameworksStartSmallUnlessTheirVariablesSayOtherwise) {
   EXPECT_EQ(plan(request)->sets.count("XLA_PYTHON_CLIENT_PREALLOCATE"), 0U);
 }
 
+TEST_F(PlanTest, AValueThatTensorFlowDoesNotReadCountsAsNotSet) {
+  const auto growth = [&](const char* own) {
+    const TemporaryVariable variable("TF_FORCE_GPU_ALLOW_GROWTH", own);
+    const auto made = plan({});
+    const auto kept = made->keeps.find("TF_FORCE_GPU_ALLOW_GROWTH");
+    return kept == made->keeps.end() ? "set " + made->sets.at("TF_FORCE_GPU_ALLOW_GROWTH") : "kept " + kept->second;
+  };
+  for (const char* none : {"1", "0", "True", "yes", ""}) EXPECT_EQ(growth(none), "set true") << none;
+  for (const char* own : {"true", "false"}) EXPECT_EQ(growth(own), std::string("kept ") + own);
+  const TemporaryVariable reserve("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "much");
+  EXPECT_EQ(plan({})->sets.at("TF_DEVICE_MIN_SYS_MEMORY_IN_MB"), "128");
+  const TemporaryVariable own("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "256");
+  EXPECT_EQ(plan({})->keeps.at("TF_DEVICE_MIN_SYS_MEMORY_IN_MB"), "256");
+}
+
 TEST_F(PlanTest, TensorFlowLeavesLittleUnusedUnlessItsVariableSaysOtherwise) {
   constexpr const char* kReserve = "TF_DEVICE_MIN_SYS_MEMORY_IN_MB";
   const TemporaryVariable none(kReserve, nullptr);
