@@ -1,7 +1,6 @@
 // Serves paths that change something: limits, registrations, the configuration.
 #include <fmt/format.h>
 
-#include "base/command.hpp"
 #include "base/own_folder.hpp"
 #include "base/strings.hpp"
 #include "http/problem.hpp"
@@ -158,7 +157,7 @@ Result<std::string> move_workload(ApiHost& host, const Request& request, const s
     // A page in a browser, which has a token alone, must not end programs.
     if (!request.peer.uid)
       return fail("E1523", "a workload must be stopped on the socket, where the daemon knows the user.",
-                  command({"stop", name}), 5);
+                  "ration stop WORKLOAD", 5);
     RATION_TRY(const auto body, body_of(request));
     RATION_TRY(kill, flag_field(body, "kill"));
   }

@@ -58,7 +58,7 @@ const withQuoted = ["node/residency/residency.cpp", "admission/promises.cpp", "n
 /** Said on the terminal of whoever starts the daemon, in a rejection, or as something to type; or no sentence. */
 const notShown = [
   /^\n /, /^ · \{\}/, /^ \(this machine only\)$/, /^no driver$/, /^ration /, /^--/, /^Ask /, /^Free /, /^As root: /, /^The workload's container /, /^ {3}shows which/, /^Trim instead/, /^Run the daemon/, /^Retry /, /^Start it again/,
-  /^ {3}or start it again$/, /^ {3}(asks it to give back|tries it with)/, /^; with driver 610/, /^ {3}\(what does not fit/, /^in the program: /, /^\{\}, or: ration set/, /   \((shows which|who (holds|it))/,
+  /^ {3}or start it again$/, /^ {3}(asks it to give back|tries it with)/, /^; with driver 610/, /^; or (wait|ask for less)/, /^ {3}\(what does not fit/, /^in the program: /, /^\{\}, or: ration set/, /   \((shows which|who (holds|it))/,
   /^'(\w+|\{\})' is not an object$/, /^'name' is not /, / is not an id of a claim/, /^it has a claim without/, /^a claim has at least/, /^device \{\} is listed twice/, /^it is not an? (list|object)$/, / belongs to \{\}\.$/, /^look at$/, /^cpp|^[a-z]+\/[a-z]/, /^\{:/,
   /^(kept free|without a limit|driver and shim)$/, /^\[ ! -d /, /^to=\$1;/, /^policy at \{\} \{\}$/, /^tenant \{\} on GPU \{\}$/, /^schedule of /, /^NVML shows no device$/, /^GPU \{\} is in MIG mode/,
   // Filled with sizes in the units that somebody chose for the terminal.
