@@ -94,18 +94,21 @@ class Testing(unittest.TestCase):
 
     def test_the_marker(self):
         self.write(TESTS + """
-@pytest.mark.gpu_limit_memory("1500 MiB")
+@pytest.mark.gpu_limit_memory("1500MiB")
 def test_below(driver): assert driver.takes(1400)
-@pytest.mark.gpu_limit_memory("1500 MiB")
+@pytest.mark.gpu_limit_memory("1500MiB")
 def test_above(driver): assert driver.takes(1600)
 @pytest.mark.gpu_limit_memory("much")
 def test_of_no_size(driver): assert driver.takes(1)
+@pytest.mark.gpu_limit_memory("1500 MiB")
+def test_with_a_space(driver): assert driver.takes(1)
 """)
         told = self.pytest("--strict-markers", code=1)
         self.assertIn("the block 'test_above' took 1.56 GiB of GPU memory", told)
         self.assertIn("To allow it: gpu_limit_memory('1600MiB')", told)
         self.assertIn("gpu_limit_memory('much'): 'much' is not a size", told)
-        self.assertIn("2 failed, 6 passed", told)
+        self.assertIn("gpu_limit_memory('1500 MiB'): '1500 MiB' is not a size: write '1500MiB', without a space", told)
+        self.assertIn("3 failed, 6 passed", told)
         self.assertNotIn("ration_pytest.py", told, "a failure shows frames of the plug-in")
 
     def test_who_asks_for_nothing_is_left_alone(self):
