@@ -314,7 +314,7 @@ limit = "2GiB"
     def test_behind_a_policy_that_is_named(self):
         event = self.denied("eager", "8GiB", "4GiB", "--label", "class=ruled")
         fix = self.fix_of(event["denial"])
-        self.assertRegex(fix, r"^ration config --sim=\S+ --socket=\S+ print   \(no limit would allow .*: the policy at \S+ sets 2\.00 GiB\)$")
+        self.assertRegex(fix, r"^ration config --sim=\S+ --socket=\S+ reload   once root has raised this limit; or ask for less \(no limit would allow .*: the policy at \S+ sets 2\.00 GiB\)$")
         self.pasted(fix)
 
 

@@ -188,7 +188,7 @@ class HostMemory(Scene):
         self.assertEqual(self.used(), 30)
 
     def test_errors_of_a_size_name_the_machine(self):
-        for text, words in (("0.5", "Write 50% (of the machine) or 512MiB"), ("99999999TiB", "more than any machine has"), ("max-900TiB", "more than the machine has"), ("7", "E1101")):
+        for text, words in (("0.5", "Write 50% (of the machine's memory) or 512MiB"), ("99999999TiB", "more than any machine has"), ("max-900TiB", "more than the machine has"), ("7", "E1101")):
             done = subprocess.run([BIN / "ration", "run", "--sim=T4:16GiB", "--host-limit", text, "--", "true"], env=self.environment, capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
             self.assertIn(words, done.stderr)
