@@ -130,7 +130,12 @@ Result<int> docs(const DocsOptions& options) {
     name = typed;
     std::replace(name.begin(), name.end(), ' ', between);
     name = without_ending(name);
-    if (const Page* page = find_page(name, pages)) return show(*page, options.text);
+    const Page* page = find_page(name, pages);
+    if (page == nullptr) continue;
+    if (name.rfind("zh/", 0) == 0 && page->name.rfind("zh/", 0) != 0)
+      fmt::print(stderr, "there is no Chinese page of that name (没有此中文页面); this is '{}' in English\n",
+                 page->name);
+    return show(*page, options.text);
   }
   return fail("E1422", fmt::format("there is no page '{}'.{}", typed, nearest_pages(without_folders(name), pages)),
               "ration docs --list   lists all pages", 3);

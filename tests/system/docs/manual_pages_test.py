@@ -61,6 +61,12 @@ class ManualPages(unittest.TestCase):
         self.assertIn("there is no page 'out of order'", self.ration("docs", "out", "of", "order").stderr)
         self.assertEqual(self.ration("help", "out", "of", "memory").stdout, self.ration("help", "out-of-memory").stdout)
 
+    def test_who_asks_for_a_chinese_page_is_told_where_there_is_none(self):
+        done = self.ration("docs", "zh/node")
+        self.assertTrue(done.stdout.endswith("site/node.html\n"), done.stdout)
+        self.assertEqual(done.stderr, "there is no Chinese page of that name (没有此中文页面); this is 'node' in English\n")
+        self.assertEqual(self.ration("docs", "zh/tensorflow").stderr, "")
+
     def test_on_a_terminal_the_way_to_read_the_page_there_is_named(self):
         main, other = pty.openpty()
         done = subprocess.run([self.root / "bin/ration", "docs", "oom"], stdout=other, stderr=subprocess.PIPE, text=True, timeout=60)
