@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -23,8 +22,8 @@
 #include "admission/slices.hpp"
 #include "base/printable.hpp"
 #include "cli/doctor/doctor_findings.hpp"
+#include "cli/doctor/trial_folder.hpp"
 #include "cli/doctor/try_suspend.hpp"
-#include "cli/session/node_client.hpp"
 #include "cli/session/other_versions.hpp"
 #include "cli/session/simulated.hpp"
 #include "cli/start/launch.hpp"
@@ -42,40 +41,6 @@ struct Check {
   const char* id;
   std::function<Finding()> look;
   bool needs_gpu = false;
-};
-
-enum class Node { kOfSession, kOwn };
-
-/// A folder inside the user's runtime directory, in which a trial keeps its book and its own simulated node. As long as
-/// this object lives, the environment names the folder in place of the user's folders. A trial on the session's node
-/// uses the user's folders if there is a daemon, because the daemon has to know every program on this node.
-class TrialFolder {
- public:
-  TrialFolder(const Session& session, Node node) {
-    const auto store = session.store();
-    const auto daemon = NodeClient::find(session);
-    if (!store || (node == Node::kOfSession && (!daemon || *daemon))) return;
-    std::string path = store->folder() + "/doctor-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) return;
-    path_ = path;
-    for (const char* variable : {"RATION_RUNTIME_DIR", "RATION_SIM_DIR"}) {
-      if (node == Node::kOfSession && variable == std::string_view("RATION_SIM_DIR")) continue;
-      const char* value = std::getenv(variable);
-      former_.emplace_back(variable, value == nullptr ? std::nullopt : std::optional<std::string>(value));
-      ::setenv(variable, path_.c_str(), 1);
-    }
-  }
-  ~TrialFolder() {
-    for (const auto& [variable, value] : former_) value ? ::setenv(variable, value->c_str(), 1) : ::unsetenv(variable);
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  TrialFolder(const TrialFolder&) = delete;
-  TrialFolder& operator=(const TrialFolder&) = delete;
-
- private:
-  std::string path_;
-  std::vector<std::pair<const char*, std::optional<std::string>>> former_;
 };
 
 Output self(std::vector<std::string> arguments) {
@@ -176,7 +141,7 @@ bool is_limit_seen(Bytes seen, Bytes asked, Bytes in_book) {
 }
 
 Finding check_preload(const Session& session) {
-  const TrialFolder folder(session, Node::kOfSession);
+  const TrialFolder folder(session, TrialNode::kOfSession);
   const std::string name = fmt::format("doctor-{}", ::getpid());
   const auto done =
       self(with_sim(session, {"run", "--limit", "64%", "--name", name, "--", companion("ration-workload"), "total"}));
@@ -297,7 +262,7 @@ Finding check_frameworks() {
 }
 
 Finding check_simulator(const Session& session) {
-  const TrialFolder folder(session, Node::kOwn);
+  const TrialFolder folder(session, TrialNode::kOwn);
   const auto done = self({"run", "--sim=T4:4GiB", "--limit", "1GiB", "--", companion("ration-workload"), "grab",
                           "--steady", "0.2GiB", "--peak", "0.4GiB", "--quiet"});
   if (done.exit_code == 0) return ok("a simulated T4 works");
@@ -423,7 +388,7 @@ Finding probe(const Session& session) {
   const auto machine = session.machine();
   if (!machine) return bad(machine.error());
   if (const auto store = session.store(); !store) return bad(store.error());
-  const TrialFolder folder(session, Node::kOfSession);
+  const TrialFolder folder(session, TrialNode::kOfSession);
   Probed probed;
   for (const ProbeRun& run : probe_runs(machine->devices))
     if (const auto trouble = run_probe(session, run, probed)) return *trouble;

@@ -37,7 +37,7 @@ void begin_program(Arguments& words, std::size_t first) {
 bool put_in_ascii(Arguments& words, std::size_t index) {
   std::string plain = in_ascii(words.all[index]);
   if (plain == words.all[index]) return false;
-  const auto comma = plain.find(",--");  // 「set train，--limit」
+  const auto comma = plain.find(",--");  // `set train，--limit`
   if (plain.rfind("--", 0) == 0) std::replace(plain.begin(), plain.end(), ' ', '=');
   words.all[index] = plain.substr(0, comma);
   if (comma != std::string::npos)
@@ -60,7 +60,7 @@ void put_values_in_ascii(Arguments& words, std::size_t count) {
 /// Gives an option its own name: `--limit` for `-limit`, `--limt` and `--memory`.
 bool name_option(std::string& word, const Words& options) {
   if (word.size() < 2 || word.front() != '-') return false;
-  if (const auto digit = word.find_first_of("0123456789");  // 「--limit4GiB」
+  if (const auto digit = word.find_first_of("0123456789");  // `--limit4GiB`
       digit != std::string::npos && contains(options, word.substr(0, digit))) {
     word.insert(digit, "=");
     return true;
@@ -107,7 +107,7 @@ bool correct(Arguments& words, std::size_t index, const Words& options) {
     begin_program(words, index);
     return true;
   }
-  if (contains(options, "--" + word)) {  // 「split 0 into 4」
+  if (contains(options, "--" + word)) {  // `split 0 into 4`
     word.insert(0, "--");
     return true;
   }
